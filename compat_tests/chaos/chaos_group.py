@@ -12,7 +12,6 @@ import json
 import math
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,25 +38,22 @@ from compat_tests.chaos.members.application import REQUEST_TIMEOUT_MS, TELL_WHER
 from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
 from compat_tests.chaos.rights import USERS, Rights
 from compat_tests.chaos.writer import WRITE_EVERY_S, Writer
-from compat_tests.interop.mixed_group import Kind, MixedGroup
+from compat_tests.interop.mixed_group import JAVA, Kind, MixedGroup
 from compat_tests.support.fault_proxy import Effect, Fault
 from compat_tests.support.group_of_members import MemberProcess
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.jvm import compile_java, java_command
+from compat_tests.support.jvm import compile_java
 from compat_tests.support.kafka_cluster import KafkaCluster
-from compat_tests.support.member_reports import MemberSpec
-from compat_tests.support.processes import Child
 from kafka_assignors_replay.history.consumer_offsets import group_partition
 
 __all__ = ["COPYING_KINDS", "KINDS", "ChaosGroup", "NotSettledError"]
 
 _MEMBERS = "compat_tests.chaos.members"
-_JAVA = "ReportingMember"
 
 KINDS: Mapping[str, Kind] = {
     "aiokafka": Kind("ours on aiokafka", f"{_MEMBERS}.aiokafka_member", ours=True),
     "kafka-python": Kind("ours on kafka-python", f"{_MEMBERS}.kafka_python_member", ours=True),
-    "java": Kind("Java", _JAVA),
+    "java": JAVA,
     "librdkafka": Kind("librdkafka", f"{_MEMBERS}.librdkafka_member"),
 }
 
@@ -131,12 +127,6 @@ class ChaosGroup(MixedGroup):
         self._writer.stop()
         # Passing the error would print the logs of all members; the ledger tells more.
         super().__exit__(None, None, None)
-
-    def _process(self, program: str, spec: MemberSpec, log: Path) -> Child:
-        if program != _JAVA:
-            return super()._process(program, spec, log)
-        command = java_command(_JAVA, spec.to_json(), heap="128m", classes=compile_java())
-        return self._processes.start(command, log, stdin=subprocess.PIPE)
 
     # ---- steps
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from compat_tests.corpus.judge import End, Verdict, judge, play
@@ -12,7 +13,7 @@ from kafka_assignors.group import Group
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies import RebalanceProtocol, Strategy, load_strategy
 
-__all__ = ["OURS", "Result", "by_family", "ended_badly", "markdown", "overall", "play_ours", "run", "tables"]
+__all__ = ["OURS", "Result", "by_family", "ended_badly", "overall", "play_ours", "run"]
 
 OURS = ("sticky", "cooperative-sticky", "rack-aware-sticky")
 
@@ -58,23 +59,6 @@ def run(scenarios: Sequence[Scenario], peers: Iterable[Peer] = PEERS) -> Iterato
                 yield Result(str(peer), scenario, judge(scenario.group, scenario.best, played))
 
 
-def tables(results: Sequence[Result]) -> str:
-    """Markdown tables: by assignor, by family, by issue, and of all failures."""
-    return "\n\n".join(
-        [
-            overall(results),
-            "Best, by family:",
-            by_family(results),
-            "Best, by the issue in which the situation went wrong:",
-            _best_by(
-                lambda scenario: [s for s in scenario.sources if s[-1].isdigit() and "KIP" not in s], results
-            ),
-            "What ended badly, and the first scenario in which it did:",
-            ended_badly(results),
-        ]
-    )
-
-
 def overall(results: Sequence[Result]) -> str:
     """The results of each assignor over all scenarios."""
     head = ["assignor", "groups", "balanced", "and least moved", "and least rack misses", "best"]
@@ -94,22 +78,14 @@ def overall(results: Sequence[Result]) -> str:
 
 def by_family(results: Sequence[Result]) -> str:
     """In how many groups of each family each assignor reaches an optimum."""
-    return _best_by(lambda scenario: [scenario.family], results)
-
-
-def _best_by(kinds_of: Callable[[Scenario], list[str]], results: Sequence[Result]) -> str:
-    """In how many scenarios of each kind each assignor reaches an optimum."""
-    reached: dict[str, dict[str, list[bool]]] = {}
+    sizes: Counter[str] = Counter()
+    reached: dict[str, Counter[str]] = {}
     for result in results:
-        for kind in kinds_of(result.scenario):
-            reached.setdefault(result.assignor, {}).setdefault(kind, []).append(result.verdict.best)
-    kinds = sorted(
-        {kind for by_kind in reached.values() for kind in by_kind},
-        key=lambda kind: (kind.rstrip("0123456789"), len(kind), kind),
-    )
-    sizes = {kind: len(best) for by_kind in reached.values() for kind, best in by_kind.items()}
-    rows = [[name, *(sum(by_kind[kind]) for kind in kinds)] for name, by_kind in reached.items()]
-    return markdown(["assignor", *(f"{kind} ({sizes[kind]})" for kind in kinds)], rows)
+        best = reached.setdefault(result.assignor, Counter())
+        best[result.scenario.family] += result.verdict.best
+        sizes[result.scenario.family] += result.assignor == results[0].assignor
+    rows = [[name, *(best[family] for family in sizes)] for name, best in reached.items()]
+    return markdown(["assignor", *(f"{family} ({size})" for family, size in sizes.items())], rows)
 
 
 def ended_badly(results: Sequence[Result]) -> str:

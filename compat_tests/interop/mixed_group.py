@@ -11,7 +11,6 @@ clients report them.
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from compat_tests.interop.recorded_group import Change, RecordedGroup, changes
-from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.group_of_members import JAVA_MEMBER, GroupOfMembers, Settled
 from compat_tests.support.hang_limit import stand_by
 from compat_tests.support.kafka_cluster import Kafka
 
@@ -61,7 +60,7 @@ OUR_AIOKAFKA = Kind("ours on aiokafka", "compat_tests.aiokafka.member", ours=Tru
 OUR_KAFKA_PYTHON = Kind("ours on kafka-python", "compat_tests.kafka_python.member", ours=True)
 STOCK_AIOKAFKA = Kind("aiokafka", "compat_tests.aiokafka.member", prefix="stock:")
 STOCK_KAFKA_PYTHON = Kind("kafka-python", "compat_tests.kafka_python.member", prefix="stock:")
-JAVA = Kind("Java", "compat_tests.interop.java_member")
+JAVA = Kind("Java", JAVA_MEMBER)
 LIBRDKAFKA = Kind("librdkafka", "compat_tests.support.librdkafka_member")
 
 
@@ -193,17 +192,6 @@ class MixedGroup(GroupOfMembers):
             # A killed member would leave only when its session expires, which this module does not measure.
             if self.members[name].process.returncode == -signal.SIGKILL:
                 raise TimeoutError(f"{name} was asked to stop and did not")
-
-    def freeze(self, name: str) -> None:
-        # The signal also reaches the consumer that the process has started: a member is its own session.
-        os.killpg(self.members[name].process.pid, signal.SIGSTOP)
-
-    def thaw(self, name: str) -> None:
-        os.killpg(self.members[name].process.pid, signal.SIGCONT)
-
-    def oldest(self) -> str:
-        """The name of the member that has been running for the longest time."""
-        return next(name for name, member in self.members.items() if member.running)
 
     def _settled(self, names: Sequence[str], later_than: int, elsewhere: int = 0) -> Settled | None:
         """The settled group: the broker's record, once every member reports the assignment in it."""

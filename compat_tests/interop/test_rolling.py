@@ -7,6 +7,7 @@ the leader is stopped, another member leads, so members of every kind lead in tu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -83,10 +84,10 @@ def test_members_get_the_same_partitions_from_any_leader(
 def test_sticky_members_keep_what_balance_allows_under_any_leader_but_stock_python_ones(
     kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    others = [JAVA, STOCK_AIOKAFKA, JAVA]
+    others = [JAVA, STOCK_AIOKAFKA, STOCK_KAFKA_PYTHON]
     for one in rolled_to_ours_and_back(kafka, "sticky", others, capsys):
         for change in one.changes:
-            if not any(leader.startswith(STOCK_AIOKAFKA.label) for leader in change.leaders):
+            if all(leader.startswith(("ours", JAVA.label)) for leader in change.leaders):
                 assert change.moved == change.least, change.leaders
 
 
@@ -98,3 +99,28 @@ def test_cooperative_members_and_eager_ones_of_ours_never_own_the_same_and_ours_
         for change in one.changes:
             if all(leader.startswith("ours") for leader in change.leaders):
                 assert change.moved == change.least, change.leaders
+
+
+@pytest.mark.parametrize(
+    ("name", "guarded", "others"),
+    [
+        ("range", OUR_KAFKA_PYTHON, [JAVA, LIBRDKAFKA, STOCK_AIOKAFKA, STOCK_KAFKA_PYTHON]),
+        ("cooperative-sticky", OUR_AIOKAFKA, [JAVA, LIBRDKAFKA]),
+    ],
+    ids=["range", "cooperative-sticky"],
+)
+def test_members_of_other_clients_take_the_assignments_that_keep_their_group_classic(
+    kafka: Kafka, name: str, guarded: Kind, others: list[Kind]
+) -> None:
+    with MixedGroup(kafka, name, {"orders": 12}) as group:
+        group.join(replace(guarded, prefix="guarded:"))
+        group.settle()
+        for kind in others:
+            group.join(kind)
+        before = group.settle()
+        loads = [before.count(member) for member in before.names]
+        assert max(loads) - min(loads) <= 1
+        group.start("kip848", [], program="compat_tests.support.kip848_member")
+        group.wait_for_report("kip848", "refused", "group id does not exist")
+        group.stop("kip848")
+        assert group.settle().generation == before.generation

@@ -1,6 +1,7 @@
-"""Tables: which assignors find the optimum of random groups.
+"""Tables: which assignors find the optimum of random groups, or of the named situations of the corpus.
 
     python -m compat_tests.peers.optimality --groups 8000 --slow-groups 800
+    python -m compat_tests.peers.optimality --corpus
 
 It draws the groups of `tests.exact_comparison` and plays each, until it is at rest, with our strategies,
 Java's assignors and, if Go is available, franz-go's. The assignors of kafka-python and aiokafka are slow, and
@@ -19,7 +20,7 @@ from rich.progress import track
 
 from compat_tests.corpus.optimum import best_of
 from compat_tests.corpus.run import OURS, Result, by_family, ended_badly, overall, run
-from compat_tests.corpus.scenario import Scenario
+from compat_tests.corpus.scenario import Scenario, read_corpus
 from compat_tests.peers.asking import PEERS, Peer, available_clients, version_of
 from tests.exact_families import FAMILIES, draw
 
@@ -54,9 +55,16 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument("--groups", type=int, default=8000)
     parser.add_argument("--slow-groups", type=int, default=800, help="for kafka-python and aiokafka")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--corpus", action="store_true", help="the corpus, with all assignors, in place of groups"
+    )
     options = parser.parse_args(None if arguments is None else list(arguments))
     console = Console(stderr=True)
     failed = False
+    if options.corpus:
+        text, results = play(read_corpus(), [p for p in PEERS if p.client in available_clients()], console)
+        print(text)
+        return int(any(result.ours and not result.verdict.flawless for result in results))
     scenarios = drawn(options.groups, options.seed)
     for slow, number in ((False, options.groups), (True, options.slow_groups)):
         asked = [p for p in STICKY if (p.client in SLOW) == slow and p.client in available_clients()]

@@ -13,9 +13,8 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from compat_tests.java.member import JavaMember
 from compat_tests.scenarios.eager import SHORT_SESSION_MS, by_size
-from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.group_of_members import JAVA_MEMBER, GroupOfMembers, Settled
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
@@ -373,35 +372,23 @@ class CooperativeGroupScenarios:
         self, kafka: Kafka
     ) -> None:
         with self.group(kafka, orders=6) as group:
-            everything = {(group.topic("orders"), number) for number in range(6)}
-
-            def are_shared(*names: str) -> bool:
-                parts = [flat(java.owned), *(assigned(group, name) for name in names)]
-                fair = all(len(part) == 6 // len(parts) for part in parts)
-                return fair and set().union(*parts) == everything
-
             group.join("leader")
-            group.settle()
-            with JavaMember(
-                kafka.bootstrap,
-                group.id,
-                [group.topic("orders")],
-                assignors=STRATEGY,
-                config={"heartbeat.interval.ms": 300},
-            ) as java:
-                java.wait_until(lambda: are_shared("leader"))
-                group.join("follower")
-                java.wait_until(lambda: are_shared("leader", "follower"))
-                # The oldest remaining member leads next.
-                group.stop("leader")
-                java.wait_until(lambda: are_shared("follower"))
-                group.stop("follower")
-                java.wait_until(lambda: are_shared())
-                group.join("late")
-                java.wait_until(lambda: are_shared("late"))
-                group.join("later")
-                java.wait_until(lambda: are_shared("late", "later"))
-            group.settle("late", "later")
+            alone = group.settle()
+            group.start("java", [STRATEGY], program=JAVA_MEMBER)
+            two = group.settle(after=alone)
+            group.join("follower")
+            three = group.settle(after=two)
+            # The oldest remaining member leads next.
+            group.stop("leader")
+            java_leads = group.settle(after=three)
+            group.stop("follower")
+            java_alone = group.settle(after=java_leads)
+            group.join("late")
+            group.settle(after=java_alone)
+            group.join("later")
+            shared = group.settle("java", "late", "later", after=java_alone)
+            for settled in (two, three, java_leads, java_alone, shared):
+                assert len(set(by_size(settled))) == 1
             group.must_not_have_lost_anything()
 
 

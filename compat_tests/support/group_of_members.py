@@ -17,6 +17,7 @@ import dataclasses
 import itertools
 import json
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ from types import TracebackType
 from typing import Any
 
 from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.jvm import compile_java, java_command
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.member_reports import MemberSpec
 from compat_tests.support.processes import Child, Processes
@@ -34,7 +36,10 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-__all__ = ["GroupOfMembers", "MemberProcess", "Settled"]
+__all__ = ["JAVA_MEMBER", "GroupOfMembers", "MemberProcess", "Settled"]
+
+JAVA_MEMBER = "ReportingMember"
+"""The member program in `compat_tests/java/src`: a Java consumer."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CONSUMED = '{"event": "consumed"'
@@ -178,6 +183,9 @@ class GroupOfMembers:
 
     def _process(self, program: str, spec: MemberSpec, log: Path) -> Child:
         """Start a member program."""
+        if program == JAVA_MEMBER:
+            command = java_command(program, spec.to_json(), heap="128m", classes=compile_java())
+            return self._processes.start(command, log, stdin=subprocess.PIPE)
         return self._processes.start_preloaded(program, [spec.to_json()], log, cwd=_ROOT)
 
     def stop(self, *names: str) -> None:

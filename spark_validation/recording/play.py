@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
+import json
 import random
 import signal
 import subprocess
@@ -13,8 +15,10 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compat_tests.support.group_of_members import JAVA_MEMBER
 from compat_tests.support.jvm import java_command
 from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.member_reports import MemberSpec
 from compat_tests.support.processes import Processes
 from spark_validation.recording.catalogue import CatalogueLog
 from spark_validation.recording.groups import TOPICS, Act, Group, Growth, Role, replicas
@@ -334,22 +338,20 @@ def _member(config: MemberConfig) -> list[str]:
 
 
 def _java_member(config: MemberConfig, classes: Path) -> list[str]:
-    options = {
-        "bootstrap": config.bootstrap,
-        "group": config.group,
-        "topics": ",".join(config.topics),
-        "protocol": config.protocol,
-        "client.id": config.client_id,
-        "max.poll.interval.ms": MAX_POLL_MS,
-        "metadata.max.age.ms": METADATA_AGE_MS,
-    }
+    spec = MemberSpec(
+        config.client_id,
+        config.bootstrap,
+        config.group,
+        config.topics,
+        config.strategies if config.protocol == "classic" else (),
+        rack=config.rack,
+        instance_id=config.instance_id,
+        session_timeout_ms=SESSION_MS,
+        max_poll_interval_ms=MAX_POLL_MS,
+        metadata_max_age_ms=METADATA_AGE_MS,
+    )
+    properties: dict[str, object] = {"group.protocol": config.protocol}
     if config.protocol == "classic":
-        options["assignors"] = ",".join(config.strategies)
-        options["session.timeout.ms"] = SESSION_MS
-        options["heartbeat.interval.ms"] = HEARTBEAT_MS
-    if config.instance_id is not None:
-        options["instance"] = config.instance_id
-    if config.rack is not None:
-        options["rack"] = config.rack
-    arguments = (f"{name}={value}" for name, value in options.items())
-    return java_command("SmallMember", *arguments, heap="64m", classes=classes)
+        properties["heartbeat.interval.ms"] = HEARTBEAT_MS
+    arguments = json.dumps(dataclasses.asdict(spec) | {"config": properties})
+    return java_command(JAVA_MEMBER, arguments, heap="64m", classes=classes)

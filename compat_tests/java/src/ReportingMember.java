@@ -34,7 +34,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * A Java consumer with the same settings and reports as the other member programs.
  *
  * <p>The one argument is the specification of {@code compat_tests/support/member_reports.py}, in JSON; orders come on
- * standard input. The consumer uses {@code cooperative-sticky}, commits periodically and in
+ * standard input. {@code config} has further properties of the consumer. The consumer commits periodically and in
  * {@code onPartitionsRevoked}, and leaves on SIGTERM or at the end of its standard input. Reports have the time of the
  * machine's monotonic clock in seconds: {@link System#nanoTime()} is CLOCK_MONOTONIC on Linux, as
  * {@code time.monotonic()} in Python is.
@@ -44,6 +44,11 @@ public final class ReportingMember implements ConsumerRebalanceListener {
     private static final Duration COMMIT_TIMEOUT = Duration.ofSeconds(5);
     private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(10);
     private static final long COMMIT_EVERY_NANOS = Duration.ofMillis(300).toNanos();
+    private static final Map<String, String> ASSIGNORS = Map.of(
+        "range", "org.apache.kafka.clients.consumer.RangeAssignor",
+        "roundrobin", "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+        "sticky", "org.apache.kafka.clients.consumer.StickyAssignor",
+        "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
 
     private final ObjectMapper json = new ObjectMapper();
     private final Map<TopicPartition, Long> processed = new HashMap<>();
@@ -82,19 +87,28 @@ public final class ReportingMember implements ConsumerRebalanceListener {
         config.put(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, spec.get("bootstrap").asText());
         config.put(ConsumerConfig.GROUP_ID_CONFIG, spec.get("group").asText());
         config.put(ConsumerConfig.CLIENT_ID_CONFIG, spec.get("name").asText());
-        if (spec.hasNonNull("instance_id"))
-            config.put(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, spec.get("instance_id").asText());
         config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         config.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "false");
-        config.put(
-            ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
-            "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
-        config.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, spec.get("session_timeout_ms").asText());
-        config.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, "300");
-        config.put(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, spec.get("max_poll_interval_ms").asText());
-        config.put(ConsumerConfig.METADATA_MAX_AGE_CONFIG, spec.get("metadata_max_age_ms").asText());
         config.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, "100");
+        config.put(ConsumerConfig.METADATA_MAX_AGE_CONFIG, spec.get("metadata_max_age_ms").asText());
+        if (!spec.get("assignors").isEmpty()) {
+            // The settings of the classic protocol: a consumer of KIP-848 refuses them.
+            config.put(
+                ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
+                strings(spec.get("assignors")).stream().map(ASSIGNORS::get).toList());
+            config.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, spec.get("session_timeout_ms").asText());
+            config.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, "300");
+        }
+        putIfSet(config, ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, spec.get("instance_id"));
+        putIfSet(config, ConsumerConfig.CLIENT_RACK_CONFIG, spec.get("rack"));
+        putIfSet(config, ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, spec.get("max_poll_interval_ms"));
+        spec.path("config").fields().forEachRemaining(one -> putIfSet(config, one.getKey(), one.getValue()));
         return config;
+    }
+
+    private static void putIfSet(Properties config, String name, JsonNode value) {
+        if (value != null && !value.isNull())
+            config.put(name, value.asText());
     }
 
     private static List<String> strings(JsonNode array) {
