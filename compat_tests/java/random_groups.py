@@ -165,7 +165,7 @@ def without_racks(group: Group) -> Group:
 def misread_by_java(group: Group) -> bool:
     """Whether Java's sticky assignors may give partitions to members without a subscription.
 
-    They treat an empty first subscription as equal to any other: see `test_sticky_beside_java`.
+    They treat an empty first subscription as equal to any other.
     """
     subscriptions = {member.topics for member in group.members.values()}
     return len(subscriptions) == 2 and frozenset() in subscriptions

@@ -1,123 +1,110 @@
 """`kip848-range` gives the same result as the class of a released broker, `kip848-uniform` the same loads and
-moves: for thousands of groups, and along histories of groups.
+moves, for thousands of groups.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from compat_tests.java.random_groups import features
-from compat_tests.java.server_groups import Change, history, server_group
-from compat_tests.java.server_oracle import ByMember, ServerOracle
+from compat_tests.java.oracle import JavaAnswer, JavaOracle
+from compat_tests.java.random_groups import features, random_group
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors.quality import measure
-from kafka_assignors_cli.group_form import assignment_to_json, group_to_json
+from kafka_assignors_cli.group_form import group_to_json
 from kafka_assignors_strategies import Kip848Range, Kip848Uniform
 
 GROUPS = 2000
-HISTORIES, EPOCHS = 80, 25
 
 
-def broker_assigns(oracle: ServerOracle, group: Group) -> ByMember:
-    """The target of a coordinator with this group, in which a single new member is the one that joins."""
-    members = list(group.members.values())
-    new = [member for member in members if member.generation == NO_GENERATION]
-    heartbeat = new[0] if len(new) == 1 else members[0]
-    known = [member for member in members if member is not heartbeat or len(new) != 1]
-    return oracle.heartbeat(group.topics.values(), heartbeat, members=known, new=True)
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaOracle]:
+    with JavaOracle("kip848-range", "kip848-uniform") as oracle:
+        yield oracle
 
 
-class Compared:
-    """Loads and moves of our target and the broker's, which must be equal where all subscribe to the same."""
+def server_group(seed: int) -> Group:
+    """A random group with topic ids and judged claims, the same on every machine.
 
-    def __init__(self) -> None:
-        self.seen: Counter[str] = Counter()
-
-    def compare(self, group: Group, ours: Assignment, theirs: Assignment, where: str) -> None:
-        moved = measure(group, theirs).moved
-        equal = (loads(ours), measure(group, ours).moved) == (loads(theirs), moved)
-        kind = "mixed" if len({member.topics for member in group.members.values()}) > 1 else "alike"
-        assert equal or kind == "mixed", (
-            f"{where}: loads or moves differ from the broker's for\n{json.dumps(group_to_json(group))}"
-        )
-        self.seen.update({kind: 1, f"{kind}, equal": equal, "moved": moved, "moves": bool(moved)})
-
-    def report(self, what: str) -> str:
-        seen = self.seen
-        return (
-            f"\n{what}: loads and moves equal in {seen['alike, equal']} of {seen['alike']} groups whose "
-            f"members subscribe alike, in {seen['mixed, equal']} of {seen['mixed']} others; "
-            f"{seen['moved']} moves"
-        )
-
-
-@pytest.mark.timeout(600)
-def test_range_assigns_random_groups_as_the_coordinator_does() -> None:
-    with ServerOracle("range") as oracle:
-        for seed in range(GROUPS):
-            group = server_group(seed)
-            assert assignment_to_json(Kip848Range().assign(group)) == broker_assigns(oracle, group), (
-                f"server_group({seed}): {json.dumps(group_to_json(group))}"
-            )
-
-
-@pytest.mark.timeout(600)
-def test_uniform_has_the_loads_and_moves_of_the_coordinator(capsys: pytest.CaptureFixture[str]) -> None:
-    compared = Compared()
-    seen: Counter[str] = Counter()
-    with ServerOracle("uniform") as oracle:
-        for seed in range(GROUPS):
-            group = server_group(seed)
-            seen.update(features(group))
-            theirs = Assignment(broker_assigns(oracle, group))
-            compared.compare(group, Kip848Uniform().assign(group), theirs, f"server_group({seed})")
-    with capsys.disabled():
-        print(compared.report(f"{GROUPS} random groups"))
-    wanted = ("mixed subscriptions", "owned partitions", "static members", "30 members and more")
-    assert min(compared.seen["moves"], *(seen[feature] for feature in wanted)) > GROUPS // 50
-    assert compared.seen["mixed, equal"] > 0.5 * compared.seen["mixed"]
-
-
-@pytest.mark.timeout(600)
-def test_along_histories_loads_and_moves_are_the_brokers(capsys: pytest.CaptureFixture[str]) -> None:
-    compared = Compared()
-    with ServerOracle("uniform") as oracle:
-        for seed in range(HISTORIES):
-            target: ByMember = {}
-            for epoch, change in enumerate(history(seed, EPOCHS), 1):
-                group = seen_before(change, target, epoch)
-                left = [] if change.left is None else [change.left]
-                target = oracle.heartbeat(
-                    change.topics.values(), change.heartbeat, leave=left, new=epoch == 1
-                )
-                where = f"history({seed}), epoch {epoch}: {change.what}"
-                compared.compare(group, Kip848Uniform().assign(group), Assignment(target), where)
-    with capsys.disabled():
-        print(compared.report(f"{HISTORIES} histories"))
-    assert min(compared.seen["alike"], compared.seen["mixed"]) > 300
-    assert compared.seen["mixed, equal"] > 0.5 * compared.seen["mixed"]
-
-
-def seen_before(change: Change, target: ByMember, epoch: int) -> Group:
-    """The group between the change and its epoch, as an administrator sees it."""
+    In every second group members own nearly all partitions, very unevenly.
+    """
+    rng = random.Random(f"server group {seed}")
+    drawn = random_group(seed)
+    ids = {name: base64.urlsafe_b64encode(rng.randbytes(16)).decode()[:22] for name in drawn.topics}
+    group = replace(
+        drawn, topics={name: replace(topic, id=ids[name]) for name, topic in drawn.topics.items()}
+    )
+    if seed % 2:
+        group = _unevenly_owned(rng, group)
+    prior = group.claims.owners
     members = [
         replace(
             member,
-            # The owner of the old topic owns nothing of a topic that was created again.
-            owned={
-                topic: partitions
-                for topic, partitions in target.get(member.id, {}).items()
-                if topic != change.recreated
-            },
-            generation=epoch - 1 if member.id in target else NO_GENERATION,
+            owned=prior.get(member.id, {}),
+            generation=1 if member.id in prior else rng.choice((1, NO_GENERATION)),
         )
-        for member in change.members.values()
+        for member in group.members.values()
     ]
-    return Group.of(change.topics.values(), members, epoch)
+    return Group.of(group.topics.values(), members, 2)
+
+
+def _unevenly_owned(rng: random.Random, group: Group) -> Group:
+    greed = {member_id: rng.random() ** 3 + 0.01 for member_id in group.members}
+    owned: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
+    for name, topic in group.topics.items():
+        owners = [id_ for id_, one in group.members.items() if name in one.topics and rng.random() < 0.8]
+        for partition in range(topic.partitions) if owners else ():
+            if rng.random() < 0.95:
+                (owner,) = rng.choices(owners, [greed[member_id] for member_id in owners])
+                owned[owner].setdefault(name, []).append(partition)
+    members = [replace(one, owned=owned[id_], generation=1) for id_, one in group.members.items()]
+    return Group.of(group.topics.values(), members, 2)
+
+
+@pytest.mark.timeout(600)
+def test_loads_and_moves_are_those_of_the_broker_and_range_is_equal(
+    java: JavaOracle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(GROUPS):
+        group = server_group(seed)
+        answers = java.assign(group)
+        where = f"server_group({seed}): {json.dumps(group_to_json(group))}"
+        assert told(Kip848Range().assign(group)) == told(of_broker(answers["kip848-range"])), where
+        ours, theirs = Kip848Uniform().assign(group), of_broker(answers["kip848-uniform"])
+        moved = measure(group, theirs).moved
+        equal = (loads(ours), measure(group, ours).moved) == (loads(theirs), moved)
+        kind = "mixed" if len({member.topics for member in group.members.values()}) > 1 else "alike"
+        assert equal or kind == "mixed", where
+        seen.update(features(group))
+        seen.update({kind: 1, f"{kind}, equal": equal, "moves": bool(moved)})
+    with capsys.disabled():
+        print(
+            f"\nloads and moves equal in {seen['alike, equal']} of {seen['alike']} groups whose members "
+            f"subscribe alike, in {seen['mixed, equal']} of {seen['mixed']} others"
+        )
+    wanted = ("moves", "mixed subscriptions", "owned partitions", "static members", "30 members and more")
+    assert min(seen[feature] for feature in wanted) > GROUPS // 50
+    assert seen["mixed, equal"] > 0.5 * seen["mixed"]
+
+
+def of_broker(answer: JavaAnswer) -> Assignment:
+    assert answer.assignment is not None, answer.error
+    return Assignment(answer.assignment)
+
+
+def told(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+    """The partitions by member and topic, without empty topics."""
+    return {
+        member_id: {topic: list(numbers) for topic, numbers in topics.items() if numbers}
+        for member_id, topics in assignment.members.items()
+    }
 
 
 def loads(assignment: Assignment) -> list[int]:

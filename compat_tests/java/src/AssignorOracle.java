@@ -19,6 +19,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
@@ -34,7 +36,14 @@ import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
+import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
+import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
+import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
+import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
+import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
  * The assignments of Kafka's own assignors for a group.
@@ -52,6 +61,8 @@ import org.apache.kafka.common.utils.Utils;
  *
  * <p>A group with {@code "subscriptions": true} is not assigned. It is answered with the metadata with which Java
  * members with this state would join, {@code {"range": {member: hex, ...}, ...}}.
+ *
+ * <p>The assignors kip848-uniform and kip848-range are those of a broker. Their topics need an id.
  */
 public final class AssignorOracle {
     private static final HexFormat HEX = HexFormat.of();
@@ -88,6 +99,10 @@ public final class AssignorOracle {
             return answers;
         }
         for (String name : names) {
+            if (name.startsWith("kip848-")) {
+                answers.put(name, Map.of("assignment", ofBroker(name, group)));
+                continue;
+            }
             Map<String, Subscription> subscriptions = new HashMap<>();
             for (JsonNode member : group.get("members"))
                 subscriptions.put(member.get("id").textValue(), subscription(name, member));
@@ -104,6 +119,67 @@ public final class AssignorOracle {
             answers.put(name, answer);
         }
         return answers;
+    }
+
+    /** The owned partitions of the members are their last target. */
+    private static Map<String, Map<String, Set<Integer>>> ofBroker(String name, JsonNode group) {
+        Map<String, Uuid> ids = new HashMap<>();
+        Map<Uuid, String> names = new HashMap<>();
+        Map<Uuid, Integer> counts = new HashMap<>();
+        group.get("topics").properties().forEach(entry -> {
+            Uuid id = Uuid.fromString(entry.getValue().get("id").textValue());
+            ids.put(entry.getKey(), id);
+            names.put(id, entry.getKey());
+            counts.put(id, entry.getValue().get("partitions").intValue());
+        });
+        Map<String, MemberSubscriptionAndAssignmentImpl> members = new HashMap<>();
+        Map<Uuid, Map<Integer, String>> owners = new HashMap<>();
+        Set<Set<String>> subscriptions = new HashSet<>();
+        for (JsonNode member : group.get("members")) {
+            Set<String> topics = new HashSet<>();
+            member.get("topics").forEach(topic -> topics.add(topic.textValue()));
+            subscriptions.add(Set.copyOf(topics));
+            topics.retainAll(ids.keySet());
+            String id = member.get("id").textValue();
+            Map<Uuid, Set<Integer>> owned = new HashMap<>();
+            member.path("owned").properties().forEach(entry -> entry.getValue().forEach(partition -> {
+                Uuid topic = ids.get(entry.getKey());
+                owned.computeIfAbsent(topic, t -> new HashSet<>()).add(partition.intValue());
+                owners.computeIfAbsent(topic, t -> new HashMap<>()).put(partition.intValue(), id);
+            }));
+            members.put(id, new MemberSubscriptionAndAssignmentImpl(
+                text(member.path("rack")),
+                text(member.path("instance_id")),
+                topics.stream().map(ids::get).collect(Collectors.toSet()),
+                new org.apache.kafka.coordinator.group.modern.Assignment(owned)));
+        }
+        ConsumerGroupPartitionAssignor assignor = name.equals("kip848-uniform")
+            ? new UniformAssignor()
+            : new org.apache.kafka.coordinator.group.assignor.RangeAssignor();
+        SubscriptionType type =
+            subscriptions.size() < 2 ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS;
+        Map<String, Map<String, Set<Integer>>> answer = new TreeMap<>();
+        members.keySet().forEach(member -> answer.put(member, new TreeMap<>()));
+        assignor.assign(new GroupSpecImpl(members, type, owners), new Counts(counts)).members().forEach(
+            (member, assigned) -> {
+                Map<String, Set<Integer>> topics = new TreeMap<>();
+                assigned.partitions().forEach(
+                    (topic, partitions) -> topics.put(names.get(topic), new TreeSet<>(partitions)));
+                answer.put(member, topics);
+            });
+        return answer;
+    }
+
+    private record Counts(Map<Uuid, Integer> counts) implements SubscribedTopicDescriber {
+        @Override
+        public int numPartitions(Uuid topic) {
+            return counts.getOrDefault(topic, -1);
+        }
+
+        @Override
+        public Set<String> racksForPartition(Uuid topic, int partition) {
+            return Set.of();
+        }
     }
 
     private Cluster cluster(JsonNode topics) {
