@@ -15,18 +15,14 @@ from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import GroupCoordinatorNotAvailableError
 from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.differential.calls import UNSENDABLE_SEEK
-from compat_tests.differential.holder import Holder, expel
+from compat_tests.differential.holder import Holder, committed, expel
 from compat_tests.differential.language import PARTITIONS, RECORDS, Call, Part, Scenario
 from compat_tests.differential.scene import HANG_S, HOLDERS_LEAVE_S, Play, Stage
 
-__all__ = ["AIOStage", "Scene", "enter", "scene_loop"]
-
-COORDINATOR_RETRY_S = 0.1
+__all__ = ["Scene", "enter", "scene_loop"]
 
 _SCENE: contextvars.ContextVar[Scene | None] = contextvars.ContextVar("scene", default=None)
 
@@ -51,36 +47,6 @@ def scene_loop() -> asyncio.AbstractEventLoop:
     loop.set_task_factory(task)
     loop.create_connection = create_connection  # type: ignore[method-assign]
     return loop
-
-
-class AIOStage(Stage):
-    """A stage with an admin client on its event loop."""
-
-    async def __aenter__(self) -> AIOStage:
-        self._admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka.bootstrap)
-        await self._admin.start()
-        # A new broker has no coordinator until a first lookup has created `__consumer_offsets`.
-        await until_coordinator_is_known(self._admin)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._admin.close()
-
-    async def committed(self, group: str) -> dict[TopicPartition, int]:
-        """The committed offsets of a group."""
-        found = await self._admin.list_consumer_group_offsets(group)
-        return {tp: offset.offset for tp, offset in found.items() if offset.offset >= 0}
-
-
-async def until_coordinator_is_known(admin: AIOKafkaAdminClient) -> None:
-    for _ in range(int(HANG_S / COORDINATOR_RETRY_S)):
-        try:
-            await admin.find_coordinator("any")
-        except GroupCoordinatorNotAvailableError:
-            await asyncio.sleep(COORDINATOR_RETRY_S)
-        else:
-            return
-    raise TimeoutError(f"the broker has no group coordinator after {HANG_S:g} s")
 
 
 class Wire:
@@ -141,14 +107,11 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has
 class Scene(Play):
     """A consumer, from its construction to the check of the resources that it left."""
 
-    stage: AIOStage
     ending = ("stop", "__aexit__")
     partition = TopicPartition
     offset = OffsetAndMetadata
 
-    def __init__(
-        self, stage: AIOStage, kind: type[AIOKafkaConsumer], scenario: Scenario, number: int
-    ) -> None:
+    def __init__(self, stage: Stage, kind: type[AIOKafkaConsumer], scenario: Scenario, number: int) -> None:
         protocol = "roundrobin" if kind is AIOKafkaConsumer else "cooperative-sticky"
         super().__init__(stage, kind, scenario, number, protocol=protocol)
         self.tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
@@ -397,7 +360,7 @@ class Scene(Play):
 
     async def look_up_committed(self) -> None:
         """Observe the group's committed offsets, as read by another client."""
-        found = await self.stage.committed(self.group)
+        found = await asyncio.to_thread(committed, self.stage.kafka, self.group)
         self.observe("committed", self.by_partition(found))
 
 

@@ -378,9 +378,7 @@ class Scene(Play):
 
     def look_up_committed(self) -> None:
         """Observe the group's committed offsets, as read by another client."""
-        found = committed(self.stage.kafka, self.group)
-        offsets = {TopicPartition(*partition): offset for partition, offset in found.items()}
-        self.observe("committed", self.by_partition(offsets))
+        self.observe("committed", self.by_partition(committed(self.stage.kafka, self.group)))
 
 
 def _changes_topics(call: Call) -> bool:

@@ -145,10 +145,12 @@ class Play:
         """A known position; it is not looked up."""
         raise NotImplementedError
 
-    def by_partition(self, offsets: Mapping[Any, int | None]) -> str:
+    def by_partition(self, offsets: Mapping[tuple[str, int], int | None]) -> str:
         """The offsets of the partitions of `orders`, as text."""
         shown = {
-            self.names.shown_number(tp.partition): at for tp, at in offsets.items() if tp.topic == self.orders
+            self.names.shown_number(number): at
+            for (topic, number), at in offsets.items()
+            if topic == self.orders
         }
         return " ".join(f"{number}@{at}" for number, at in sorted(shown.items())) or "nothing"
 

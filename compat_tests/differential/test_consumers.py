@@ -33,6 +33,7 @@ from compat_tests.differential.comparison import (
     read_table,
     stale_parts,
 )
+from compat_tests.differential.holder import committed
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
 from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names, quiet, sampled, scenarios_of
 from compat_tests.differential.scene import ATTEMPTS, Stage
@@ -63,6 +64,8 @@ class Run:
             for _ in range(RECORDS):
                 producer.produce(self._topics["orders"], b"order", partition=partition)
         assert producer.flush(HANG_S) == 0
+        # A new broker has no coordinator until a first lookup has created `__consumer_offsets`.
+        committed(kafka, "any")
 
     def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
         raise NotImplementedError
@@ -95,9 +98,9 @@ class AiokafkaRun(Run):
                         break
                 return scene.observed
 
-        async with aiokafka_scene.AIOStage(self._kafka, self._topics, self._run, patience_s) as stage:
-            kinds = (AIOKafkaConsumer, CooperativeAIOKafkaConsumer)
-            found = await asyncio.gather(*(observe(kind, each) for each in scenarios for kind in kinds))
+        stage = Stage(self._kafka, self._topics, self._run, patience_s)
+        kinds = (AIOKafkaConsumer, CooperativeAIOKafkaConsumer)
+        found = await asyncio.gather(*(observe(kind, each) for each in scenarios for kind in kinds))
         return list(zip(found[::2], found[1::2], strict=True))
 
 
