@@ -9,15 +9,12 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consumer_of, consuming, of, until
-from compat_tests.hostile.request_counter import METADATA, counted_kafka
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
-HEARTBEAT = 12
-"""The api key of Heartbeat requests."""
 
 
 def test_with_a_pattern_start_returns_with_the_first_assignment(kafka: Kafka) -> None:
@@ -164,34 +161,4 @@ class TestMissingTopics:
                 await until(lambda: TopicPartition(group.topic("late"), 0) in consumer.assignment())
 
         with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
-            asyncio.run(run())
-
-    def test_a_leader_asks_for_them_alone_and_at_rest_for_nothing(self) -> None:
-        async def run() -> None:
-            async with consuming(group, client_id="leader") as leader, consuming(group) as other:
-                other.subscribe([f"late-{group.run}"])
-                await until(lambda: leader.assignment() == of(group, 0, 1) and is_leading(leader))
-                before = sent(METADATA)
-                await until(lambda: sent(METADATA) > before + 3)
-                await asyncio.to_thread(group.create_topic, "late", 1)
-                await until(lambda: other.assignment())
-                await heartbeats(10)  # The group has settled.
-                before = sent(METADATA)
-                await heartbeats(20)
-                assert sent(METADATA) == before
-
-        def is_leading(consumer: CooperativeAIOKafkaConsumer) -> bool:
-            return f"late-{group.run}" in (consumer._coordinator._group_subscription or ())
-
-        def sent(api_key: int) -> int:
-            return len(counter.requests("leader", api_key))
-
-        async def heartbeats(number: int) -> None:
-            before = sent(HEARTBEAT)
-            await until(lambda: sent(HEARTBEAT) >= before + number)
-
-        with (
-            counted_kafka(**{"auto.create.topics.enable": "false"}) as (kafka, counter),
-            GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
-        ):
             asyncio.run(run())

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from compat_tests.hostile.raw_member import RawMember
-from compat_tests.hostile.scenarios import subscription
 from compat_tests.scenarios.in_process import InProcess, joining, polling_until, share
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import StuckWithThree
+from kafka_assignors.wire import Subscription, encode_subscription
 
 __all__ = ["JoinScenarios"]
 
@@ -26,7 +26,7 @@ def newcomer(group: GroupOfMembers, name: str) -> RawMember:
     return RawMember(
         group.kafka.bootstrap,
         group.id,
-        metadata=subscription(group.topic("orders")),
+        metadata=encode_subscription(Subscription(3, (group.topic("orders"),))),
         client_id=name,
         protocol="cooperative-sticky",
         session_timeout_ms=int(HANG_S * 1000),

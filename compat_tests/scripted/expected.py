@@ -74,143 +74,61 @@ Metadata         *                                                              
 """`Partitions` stands for the errors of single partitions in an OffsetFetch response."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A reaction of our consumers that differs from Java's. An empty field matches everything."""
+DIFFERENCES = """
+# Nothing is owned, and the member keeps its id, as in Java.
+JoinGroup | UNKNOWN_MEMBER_ID ILLEGAL_GENERATION | retried | first join
+SyncGroup | ILLEGAL_GENERATION | retried | first join
 
-    api: str
-    codes: str
-    outcome: str
-    reason: str
-    phases: tuple[str, ...] = ()
-    client: str = ""
+# The consumer is being closed: no call is left that could raise, the listener is called once, and its commit
+# raises, or is sent again for a time, as the member joins no more.
+Heartbeat JoinGroup SyncGroup FindCoordinator | * | retried | closing
+OffsetCommit | UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_INSTANCE_ID | raised | closing
+OffsetCommit | REBALANCE_IN_PROGRESS | retried | closing
 
+# Another process has the instance id. Java raises whenever it is answered so; no call succeeds.
+JoinGroup SyncGroup OffsetCommit | FENCED_INSTANCE_ID | fatal |
 
-_THE_CLIENT_ITSELF = "The code of the client itself judges this answer, in the stock consumer too."
+# The generation is gone. Java raises: no coordinator answers JoinGroup so.
+JoinGroup | ILLEGAL_GENERATION | lost |
 
-DIFFERENCES: tuple[Difference, ...] = (
-    # ---- the phase leaves nothing to show
-    Difference(
-        "JoinGroup", "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION", "retried", "Nothing is owned.", ("first join",)
-    ),
-    Difference(
-        "SyncGroup",
-        "ILLEGAL_GENERATION",
-        "retried",
-        "Nothing is owned, and the member keeps its id, as in Java.",
-        ("first join",),
-    ),
-    Difference(
-        "Heartbeat JoinGroup SyncGroup FindCoordinator",
-        "*",
-        "retried",
-        "The consumer is being closed: no call is left that could raise, and the listener is called once.",
-        ("closing",),
-    ),
-    Difference(
-        "OffsetCommit",
-        "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_INSTANCE_ID",
-        "raised",
-        "The consumer is being closed: the listener is called once, and its commit raises.",
-        ("closing",),
-    ),
-    Difference(
-        "OffsetCommit",
-        "REBALANCE_IN_PROGRESS",
-        "retried",
-        "The consumer is being closed, and joins no more. The commit is sent again for a time.",
-        ("closing",),
-    ),
-    # ---- decisions
-    Difference(
-        "JoinGroup SyncGroup OffsetCommit",
-        "FENCED_INSTANCE_ID",
-        "fatal",
-        "Another process has the instance id. Java raises whenever it is answered so; no call succeeds.",
-    ),
-    Difference(
-        "JoinGroup",
-        "ILLEGAL_GENERATION",
-        "lost",
-        "The generation is gone. Java raises: no coordinator answers JoinGroup so.",
-    ),
-    Difference(
-        "JoinGroup",
-        "MEMBER_ID_REQUIRED",
-        "lost",
-        "A coordinator that gives an id to a member that has one does not know it.",
-        ("rejoining",),
-    ),
-    Difference(
-        "Heartbeat OffsetCommit",
-        "ILLEGAL_GENERATION",
-        "retried",
-        "While JoinGroup is under way this says only that its answer is on the way.",
-        ("rejoining",),
-    ),
-    Difference(
-        "Heartbeat",
-        "unnamed-final UNKNOWN_TOPIC_OR_PARTITION",
-        "retried-or-raised",
-        "Raised as on aiokafka, unless a later heartbeat is accepted before the user polls.",
-        client="kafka-python",
-    ),
-    Difference(
-        "Heartbeat",
-        "unnamed-final UNKNOWN_TOPIC_OR_PARTITION",
-        "raised",
-        "No retry helps, so the user hears of it. Java repeats the heartbeat until the session has ended.",
-    ),
-    Difference(
-        "JoinGroup SyncGroup",
-        "UNKNOWN_TOPIC_OR_PARTITION",
-        "raised",
-        "As in Java, although the code is retriable: no coordinator answers so.",
-    ),
-    Difference(
-        "JoinGroup SyncGroup",
-        "unnamed-retriable",
-        "retried",
-        "What is retriable may succeed in a moment. Java raises all that its handler does not name.",
-    ),
-    Difference(
-        "OffsetCommit",
-        "REBALANCE_IN_PROGRESS",
-        "rejoined",
-        "The commit waits for the end of the rebalance, and is sent again for what is still owned.",
-    ),
-    Difference(
-        "OffsetCommit",
-        "UNKNOWN_TOPIC_OR_PARTITION",
-        "raised",
-        "The topic was deleted. Java repeats the commit until its timeout.",
-    ),
-    # ---- requests that the client itself sends and judges, in the stock consumer too
-    Difference(
-        "FindCoordinator",
-        "unnamed-final",
-        "retried-or-raised",
-        "Raised as on aiokafka, unless a later heartbeat is accepted before the user polls.",
-        client="kafka-python",
-    ),
-    Difference("FindCoordinator", "retriable-in-java-alone", "raised", _THE_CLIENT_ITSELF),
-    Difference("OffsetFetch", "retriable-in-java-alone", "raised", _THE_CLIENT_ITSELF),
-    Difference(
-        "OffsetFetch", "COORDINATOR_NOT_AVAILABLE", "retried", _THE_CLIENT_ITSELF, client="kafka-python"
-    ),
-    Difference(
-        "Partitions",
-        "UNKNOWN_TOPIC_OR_PARTITION COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR",
-        "retried",
-        _THE_CLIENT_ITSELF,
-        client="aiokafka",
-    ),
-    Difference("Partitions", "retriable-in-java-alone", "raised", _THE_CLIENT_ITSELF, client="kafka-python"),
-    Difference("Partitions", "UNSTABLE_OFFSET_COMMIT", "raised", _THE_CLIENT_ITSELF, client="aiokafka"),
-    Difference("Partitions", "retriable", "retried", _THE_CLIENT_ITSELF, client="kafka-python"),
-    Difference("ListOffsets Metadata", "*", "retried-or-raised", _THE_CLIENT_ITSELF),
-)
-"""The first match counts; without a match, `JAVA` applies."""
+# A coordinator that gives an id to a member that has one does not know it.
+JoinGroup | MEMBER_ID_REQUIRED | lost | rejoining
+
+# While JoinGroup is under way this says only that its answer is on the way.
+Heartbeat OffsetCommit | ILLEGAL_GENERATION | retried | rejoining
+
+# No retry helps, so the user hears of it, on kafka-python unless a later heartbeat is accepted before the
+# user polls. Java repeats the heartbeat until the session has ended.
+Heartbeat | unnamed-final UNKNOWN_TOPIC_OR_PARTITION | retried-or-raised | kafka-python
+Heartbeat | unnamed-final UNKNOWN_TOPIC_OR_PARTITION | raised |
+FindCoordinator | unnamed-final | retried-or-raised | kafka-python
+
+# As in Java, although the code is retriable: no coordinator answers so.
+JoinGroup SyncGroup | UNKNOWN_TOPIC_OR_PARTITION | raised |
+
+# What is retriable may succeed in a moment. Java raises all that its handler does not name.
+JoinGroup SyncGroup | unnamed-retriable | retried |
+
+# The commit waits for the end of the rebalance, and is sent again for what is still owned.
+OffsetCommit | REBALANCE_IN_PROGRESS | rejoined |
+
+# The topic was deleted. Java repeats the commit until its timeout.
+OffsetCommit | UNKNOWN_TOPIC_OR_PARTITION | raised |
+
+# The code of the client itself sends the request and judges the answer, in the stock consumer too.
+FindCoordinator | retriable-in-java-alone | raised |
+OffsetFetch | retriable-in-java-alone | raised |
+OffsetFetch | COORDINATOR_NOT_AVAILABLE | retried | kafka-python
+Partitions | UNKNOWN_TOPIC_OR_PARTITION COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR | retried | aiokafka
+Partitions | retriable-in-java-alone | raised | kafka-python
+Partitions | UNSTABLE_OFFSET_COMMIT | raised | aiokafka
+Partitions | retriable | retried | kafka-python
+ListOffsets Metadata | * | retried-or-raised |
+"""
+"""Where our consumers react otherwise than Java, in which phase or with which client, under the reason.
+
+The first match counts; without a match, `JAVA` applies.
+"""
 
 BROKEN: dict[str, Answer] = {
     "late": Late(0.3),
@@ -286,11 +204,10 @@ def kinds_of(cell: Cell) -> set[object]:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The labels that must and may be observed, and the reason for a difference from Java, if any."""
+    """The labels that must and may be observed."""
 
     must: frozenset[str]
     may: frozenset[str]
-    reason: str = ""
 
     def __contains__(self, labels: frozenset[str]) -> bool:
         return self.must <= labels <= self.must | self.may
@@ -331,16 +248,18 @@ def _is_retriable(client: str, error: ErrorCode) -> bool:
     return bool(errors.for_code(error.code).retriable)
 
 
-def difference(client: str, scene: Scene, error: ErrorCode) -> Difference | None:
-    """The line of `DIFFERENCES` that applies."""
-    for one in DIFFERENCES:
+def difference(client: str, scene: Scene, error: ErrorCode) -> str | None:
+    """The outcome in the line of `DIFFERENCES` that applies."""
+    for line in DIFFERENCES.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        apis, codes, outcome, where = (column.strip() for column in line.split("|"))
         if (
-            _api(scene) in one.api.split()
-            and one.client in ("", client)
-            and (not one.phases or scene.phase in one.phases)
-            and _fits(client, scene, one.codes.split(), error)
+            _api(scene) in apis.split()
+            and where in ("", client, scene.phase)
+            and _fits(client, scene, codes.split(), error)
         ):
-            return one
+            return outcome
     return None
 
 
@@ -350,11 +269,9 @@ def allowed(cell: Cell) -> Allowed:
     if cell.label in BROKEN:
         return Allowed(frozenset(), _of_broken(cell) | by_itself)
     error = next(one for one in ERRORS.values() if one.name == cell.label)
-    found = difference(cell.client, scene, error)
-    outcome = found.outcome if found else java(scene, error)
-    reason = found.reason if found else ""
+    outcome = difference(cell.client, scene, error) or java(scene, error)
     if outcome == "retried-or-raised":
-        return Allowed(frozenset(), by_itself | {"raised"}, reason)
+        return Allowed(frozenset(), by_itself | {"raised"})
     must = frozenset() if outcome == "retried" else frozenset(outcome.replace("-", " ").split(","))
     if "fatal" in must:
         must |= {"raised"}
@@ -364,7 +281,7 @@ def allowed(cell: Cell) -> Allowed:
     if (scene.phase, scene.api) == ("closing", "FindCoordinator"):
         # A heartbeat, or the listener's commit, looks the coordinator up first; the commit raises.
         may |= {"raised"}
-    return Allowed(must - by_itself, may, reason)
+    return Allowed(must - by_itself, may)
 
 
 def _by_itself(scene: Scene) -> frozenset[str]:

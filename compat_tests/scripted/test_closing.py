@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from compat_tests.scripted.broker import Code, Held, Never, ScriptedBroker
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import CLIENTS, TOPIC, User
+from compat_tests.scripted.users import CLIENTS, TOPIC, User, each_client
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
 from kafka_assignors.rebalance import session
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
@@ -29,17 +30,32 @@ def settings_of(broker: ScriptedBroker, group: Group) -> dict[str, Any]:
         "group_id": group.id,
         "client_id": group.id,
         "heartbeat_interval_ms": 250,
-        "max_poll_interval_ms": 60_000,
+        "max_poll_interval_ms": int(10 * HANG_S * 1000),
     }
 
 
-async def closed_by_aiokafkas_listener(broker: ScriptedBroker, group: Group) -> list[str]:
+async def in_a_task(stop: Coroutine[Any, Any, None]) -> None:
+    await asyncio.create_task(stop)
+
+
+async def gathered(stop: Coroutine[Any, Any, None]) -> None:
+    await asyncio.gather(stop)
+
+
+async def in_time(stop: Coroutine[Any, Any, None]) -> None:
+    await asyncio.wait_for(asyncio.create_task(stop), HANG_S)
+
+
+async def closed_by_aiokafkas_listener(
+    broker: ScriptedBroker, group: Group, wait: Any = lambda stop: stop
+) -> list[str]:
+    """`stop` waits for the listener, for at most `max_poll_interval_ms`, and the listener for the stop."""
     told = []
     consumer = CooperativeAIOKafkaConsumer(**settings_of(broker, group))
 
     class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
         async def on_partitions_assigned(self, assigned: Any) -> None:
-            await consumer.stop()
+            await wait(consumer.stop())
             told.append("assigned")
 
         async def on_partitions_revoked(self, revoked: Any) -> None:
@@ -91,6 +107,7 @@ def _is_of_another(record: logging.LogRecord, client_id: str) -> bool:
     "run",
     [
         closed_by_aiokafkas_listener,
+        *(partial(closed_by_aiokafkas_listener, wait=wait) for wait in (in_a_task, gathered, in_time)),
         closed_by_kafka_pythons_listener,
         partial(closed_by_kafka_pythons_listener, method="unsubscribe"),
     ],
@@ -183,23 +200,15 @@ def test_no_call_after_the_end_of_a_consumer_leaves_a_task_behind() -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_reason_that_no_request_can_carry_is_refused_at_once_or_made_fit(client: str) -> None:
-    async def scene() -> None:
-        async with ScriptedBroker() as broker:
-            group = broker.group("closing", {TOPIC: 4})
-            user = User(broker, group, client)
-            async with hang_limit():
-                await user.start()
-                assert await user.consumes()
-                assert await user.call("enforce_rebalance", 5) == "TypeError"
-                joins = len(group.sent("JoinGroup"))
-                assert await user.call("enforce_rebalance", "\ud800") == "ok"
-                await group.until(lambda: len(group.sent("JoinGroup")) > joins)
-                await user.close()
-            assert user.raised == []
-
-    asyncio.run(scene())
+@each_client()
+async def test_a_reason_that_no_request_can_carry_is_refused_at_once_or_made_fit(
+    user: User, group: Group
+) -> None:
+    assert await user.call("enforce_rebalance", 5) == "TypeError"
+    joins = len(group.sent("JoinGroup"))
+    assert await user.call("enforce_rebalance", "\ud800") == "ok"
+    await group.until(lambda: len(group.sent("JoinGroup")) > joins)
+    assert user.raised == []
 
 
 INTERVALS = ("heartbeat_interval_ms", "max_poll_interval_ms", "auto_commit_interval_ms", "retry_backoff_ms")

@@ -10,10 +10,10 @@ import aiokafka
 import kafka
 import pytest
 
-from compat_tests.scripted.broker import Answer, Closed, Code, Held, ScriptedBroker, Torn
+from compat_tests.scripted.broker import Answer, Closed, Code, Held, Torn
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import CLIENTS, TOPIC, User
-from compat_tests.support.hang_limit import HANG_S, hang_limit
+from compat_tests.scripted.users import CLIENTS, TOPIC, User, consuming
+from compat_tests.support.hang_limit import HANG_S
 
 LOADING, NOT_COORDINATOR, REBALANCE_IN_PROGRESS = 14, 16, 27
 SOON_S = 0.5
@@ -87,17 +87,11 @@ class Committing:
 
 def play(client: str, scene: Scene) -> None:
     async def run() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("order", {TOPIC: 4})
-            user = User(broker, group, client, retry_backoff_ms=300)
-            await user.start()
-            assert await user.consumes()
+        async with consuming(client, retry_backoff_ms=300) as (user, group):
             committing = Committing(user, group)
             await scene(committing)
-            await user.close()
-            assert committing.written == sorted(committing.written)
-            assert group.committed[TOPIC, 0] == max(committing.written)
-            assert broker.unexpected == []
+        assert committing.written == sorted(committing.written)
+        assert group.committed[TOPIC, 0] == max(committing.written)
 
     asyncio.run(run())
 

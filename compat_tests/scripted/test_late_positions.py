@@ -3,97 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
-from compat_tests.scripted.broker import Held, Request, ScriptedBroker
-from compat_tests.scripted.model import LATEST_OFFSET, Group
-from compat_tests.scripted.users import CLIENTS, User
-from compat_tests.support.hang_limit import hang_limit
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from compat_tests.scripted.broker import Held, Request
+from compat_tests.scripted.model import LATEST_OFFSET
+from compat_tests.scripted.users import CLIENTS, consuming
 
 GOES, STAYS = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
-OURS_AND_STOCK = pytest.mark.parametrize("kind", [CooperativeAIOKafkaConsumer, AIOKafkaConsumer])
-
-Scene = Callable[[Any, Group, asyncio.Event], Awaitable[None]]
-
-
-def play(kind: type[AIOKafkaConsumer], scene: Scene) -> None:
-    """Start a consumer, read some records, and hold the response to its next ListOffsets request."""
-
-    async def run() -> None:
-        async with ScriptedBroker() as broker:
-            group = broker.group("seeking", {"orders": 2}, peer_leads=True, assigned=[GOES, STAYS])
-            settings = {"group_id": "seeking", "client_id": "seeking", "auto_offset_reset": "earliest"}
-            consumer = kind(
-                "orders",
-                bootstrap_servers=broker.bootstrap,
-                enable_auto_commit=False,
-                heartbeat_interval_ms=100,
-                **settings,
-            )
-            released = asyncio.Event()
-            async with hang_limit():
-                await consumer.start()
-                try:
-                    for tp in (GOES, STAYS):
-                        assert await consumer.getone(tp)
-                    group.answer("ListOffsets", Held(released))
-                    await scene(consumer, group, released)
-                finally:
-                    released.set()
-                    await consumer.stop()
-            assert broker.unexpected == []
-
-    asyncio.run(run())
-
-
-async def asked(group: Group, seeking: Awaitable[bool]) -> asyncio.Future[bool]:
-    """Start a call, and wait until its ListOffsets request has reached the broker."""
-    before = len(group.requests)
-    call = asyncio.ensure_future(seeking)
-    await group.until(lambda: group.sent("ListOffsets", since=before))
-    return call
-
-
-async def assign(consumer: Any, group: Group, *partitions: TopicPartition) -> None:
-    """Make the group assign these partitions to the consumer."""
-    group.assigned = partitions
-    group.begin_rebalance()
-    while consumer.assignment() != set(partitions):
-        await asyncio.sleep(0.01)
-
-
-@pytest.mark.parametrize("seek", ["seek_to_beginning", "seek_to_end"])
-@OURS_AND_STOCK
-def test_a_seek_in_a_partition_that_is_revoked_meanwhile_fails(kind: Any, seek: str) -> None:
-    async def scene(consumer: Any, group: Group, released: asyncio.Event) -> None:
-        seeking = await asked(group, getattr(consumer, seek)(GOES))
-        await assign(consumer, group, STAYS)
-        released.set()
-        assert await seeking is False
-
-    play(kind, scene)
+# No heartbeat waits behind the response that is held, on the same connection.
+SELDOM_MS = {"heartbeat_interval_ms": 60_000, "session_timeout_ms": 180_000}
 
 
 def test_an_offset_that_was_looked_up_before_a_partition_went_does_not_count_when_it_is_back() -> None:
-    # The stock consumer drops the request with the assignment.
-    async def scene(consumer: Any, group: Group, released: asyncio.Event) -> None:
-        earlier = await asked(group, consumer.seek_to_beginning(GOES))
-        await assign(consumer, group, STAYS)
-        await assign(consumer, group, GOES, STAYS)
-        seeking = asyncio.ensure_future(consumer.seek_to_end(GOES))
-        await asyncio.sleep(0)  # The call has reached the fetcher.
-        released.set()
-        assert await seeking is True
-        assert await consumer.position(GOES) == LATEST_OFFSET
-        assert await earlier is False
+    """Only aiokafka's seeks wait for a lookup; kafka-python's are lookups in a later poll."""
+    of_group = {"topics": {"orders": 2}, "peer_leads": True, "assigned": [GOES, STAYS]}
 
-    play(CooperativeAIOKafkaConsumer, scene)
+    async def run() -> None:
+        async with consuming("aiokafka", of_group=of_group, heartbeat_interval_ms=100) as (user, group):
+            consumer: Any = vars(user.client)["_consumer"]
+
+            async def assign(*partitions: TopicPartition) -> None:
+                group.assigned = partitions
+                group.begin_rebalance()
+                while consumer.assignment() != set(partitions):
+                    await asyncio.sleep(0.01)
+
+            released, before = asyncio.Event(), len(group.requests)
+            group.answer("ListOffsets", Held(released))
+            earlier = asyncio.ensure_future(consumer.seek_to_beginning(GOES))
+            await group.until(lambda: group.sent("ListOffsets", since=before))
+            await assign(STAYS)
+            await assign(GOES, STAYS)
+            seeking = asyncio.ensure_future(consumer.seek_to_end(GOES))
+            await asyncio.sleep(0)  # The call has reached the fetcher.
+            released.set()
+            assert await seeking is True
+            assert await consumer.position(GOES) == LATEST_OFFSET
+            assert await earlier is False
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -102,13 +54,10 @@ def test_an_offset_that_was_committed_before_a_partition_went_does_not_count_whe
 ) -> None:
     before, after = 3, 7
 
+    of_group = {"topics": {"orders": 2}, "peer_leads": True, "assigned": [STAYS]}
+
     async def run() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("late", {"orders": 2}, peer_leads=True, assigned=[STAYS])
-            # No heartbeat waits behind the response that is held, on the same connection.
-            seldom_ms = {"heartbeat_interval_ms": 60_000, "session_timeout_ms": 180_000}
-            user = User(broker, group, client, **seldom_ms)
-            user.subscribes = {"topics": ["orders"]}
+        async with consuming(client, of_group=of_group, **SELDOM_MS) as (user, group):
             first, second = asyncio.Event(), asyncio.Event()
 
             async def assign(told: str, *partitions: TopicPartition) -> None:
@@ -132,8 +81,6 @@ def test_an_offset_that_was_committed_before_a_partition_went_does_not_count_whe
                 return GOES in waiting._consumer._subscription.subscription.assignment.requesting_committed()
 
             try:
-                await user.start()
-                assert await user.consumes()
                 for released in (first, second):
                     group.answer("OffsetFetch", Held(released), when=lambda one: _names(one, GOES))
                 await assign("assigned", GOES, STAYS)
@@ -152,8 +99,6 @@ def test_an_offset_that_was_committed_before_a_partition_went_does_not_count_whe
             finally:
                 first.set()
                 second.set()
-                await user.close()
-            assert broker.unexpected == []
 
     asyncio.run(run())
 

@@ -1,7 +1,7 @@
 """kafka-python validates positions (KIP-320) when leaders change, for example when a broker restarts.
 
 A partition is not fetched during validation. In these scenes, kafka-python's own consumer validates for
-longer than the cluster needs, so each scene is also played with that consumer.
+longer than the cluster needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
 
 from compat_tests.scripted.broker import VERSIONS, Code, Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
@@ -26,8 +26,6 @@ FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
 # The metadata contain leader epochs that kafka-python accepts, and topic ids.
 EPOCHS: Mapping[str, tuple[int, int]] = {**VERSIONS, "Metadata": (0, 10)}
 
-OURS_AND_STOCK = pytest.mark.parametrize("kind", [CooperativeKafkaConsumer, KafkaConsumer])
-
 
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
@@ -36,20 +34,17 @@ def broker() -> Iterator[ScriptedBroker]:
         assert broker.unexpected == []
 
 
-def consumer_of(kind: type[Any], broker: ScriptedBroker) -> Any:
-    settings = {
-        "bootstrap_servers": broker.bootstrap,
-        "client_id": "epochs",
-        "auto_offset_reset": "earliest",
-        "enable_auto_commit": False,
-        "retry_backoff_ms": 50,
-        "request_timeout_ms": int(2 * HANG_S * 1000),
-    }
-    if kind is CooperativeKafkaConsumer:
-        return kind("orders", group_id="epochs", **settings)
-    consumer = kind(**settings)
-    consumer.assign([TopicPartition("orders", number) for number in range(4)])
-    return consumer
+def consumer_of(broker: ScriptedBroker) -> Any:
+    return CooperativeKafkaConsumer(
+        "orders",
+        bootstrap_servers=broker.bootstrap,
+        client_id="epochs",
+        group_id="epochs",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        retry_backoff_ms=50,
+        request_timeout_ms=int(2 * HANG_S * 1000),
+    )
 
 
 def partitions_of(request: Request) -> set[int]:
@@ -60,10 +55,10 @@ def epochs_of(request: Request) -> set[int]:
     return {one.current_leader_epoch for topic in request.body.topics for one in topic.partitions}
 
 
-def poll_until(consumer: Any, condition: Callable[[set[int]], Any], within_s: float = HANG_S) -> bool:
+def poll_until(consumer: Any, condition: Callable[[set[int]], Any]) -> bool:
     """Whether the condition became true for the partitions delivered meanwhile."""
     delivered: set[int] = set()
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + HANG_S
     while not condition(delivered):
         if time.monotonic() > deadline:
             return False
@@ -77,12 +72,11 @@ def change_leaders(consumer: Any, group: Group, epoch: int) -> None:
     consumer._client.cluster.request_update()
 
 
-@OURS_AND_STOCK
 def test_partitions_of_other_leaders_do_not_wait_for_the_one_that_is_silent(
-    kind: type[Any], broker: ScriptedBroker
+    broker: ScriptedBroker,
 ) -> None:
     group = broker.group("epochs", {"orders": 4}, nodes=2)
-    with closing(consumer_of(kind, broker)) as consumer:
+    with closing(consumer_of(broker)) as consumer:
         assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         released = asyncio.Event()
         # The leader of 1 and 3 responds late. The leader of 0 and 2 first does not know the new epoch.
@@ -93,21 +87,16 @@ def test_partitions_of_other_leaders_do_not_wait_for_the_one_that_is_silent(
         change_leaders(consumer, group, 1)
         assert poll_until(consumer, lambda _: len(group.sent("OffsetForLeaderEpoch")) >= 2)
 
-        went_on = poll_until(
-            consumer, lambda delivered: {0, 2} <= delivered, HANG_S if kind is CooperativeKafkaConsumer else 3
-        )
-
+        assert poll_until(consumer, lambda delivered: {0, 2} <= delivered)
         group.loop.call_soon_threadsafe(released.set)
-        assert went_on is (kind is CooperativeKafkaConsumer)
         assert poll_until(consumer, lambda delivered: len(delivered) == 4)
 
 
-@OURS_AND_STOCK
 def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
-    kind: type[Any], broker: ScriptedBroker
+    broker: ScriptedBroker,
 ) -> None:
     group = broker.group("epochs", {"orders": 4})
-    with closing(consumer_of(kind, broker)) as consumer:
+    with closing(consumer_of(broker)) as consumer:
         assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         hears_since: list[int] = []
 
@@ -133,20 +122,12 @@ def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
         change_leaders(consumer, group, 2)
         assert poll_until(consumer, lambda _: has_heard())
 
-        went_on = poll_until(
-            consumer, lambda delivered: len(delivered) == 4, HANG_S if kind is CooperativeKafkaConsumer else 3
-        )
-
-        assert went_on is (kind is CooperativeKafkaConsumer)
-        if not went_on:
-            assert epochs_of(group.sent("OffsetForLeaderEpoch")[-1]) == {1}
-            change_leaders(consumer, group, 2)
-            assert poll_until(consumer, lambda delivered: len(delivered) == 4)
+        assert poll_until(consumer, lambda delivered: len(delivered) == 4)
 
 
 def test_a_commit_has_the_leader_epoch_of_its_offset(broker: ScriptedBroker) -> None:
     group = broker.group("epochs", {"orders": 4})
-    with closing(consumer_of(CooperativeKafkaConsumer, broker)) as consumer:
+    with closing(consumer_of(broker)) as consumer:
         assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         consumer.commit({TopicPartition("orders", 1): OffsetAndMetadata(5, "mine", 7)})
         (topic,) = group.sent("OffsetCommit")[-1].body.topics

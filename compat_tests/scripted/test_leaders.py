@@ -1,4 +1,4 @@
-"""Leaders of a large group, or of a group with a member that sends excessive metadata."""
+"""What leaders ask for, and how they bear members whose bytes do not decode, or are absurdly many."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import asyncio
 import logging
 import math
 import threading
-from collections.abc import Iterable
-from contextlib import closing
+from struct import pack
 from typing import Any
 
 import pytest
 
-from compat_tests.scripted.broker import Late, Never, Request, ScriptedBroker, broker_in_thread
-from compat_tests.scripted.test_leader_epochs import poll_until
-from compat_tests.scripted.users import CLIENTS, User
-from compat_tests.support.hang_limit import HANG_S, hang_limit
+from compat_tests.scripted.broker import Late, Never, Request
+from compat_tests.scripted.model import Group
+from compat_tests.scripted.users import CLIENTS, TOPIC, User, consuming, each_client
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
-from kafka_assignors.messages import DecodedMembers, EncodedAssignments, JoinedMember
-from kafka_assignors.wire import Subscription, decode_subscription, encode_subscription
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors.messages import EncodedAssignments
+from kafka_assignors.wire import Subscription, decode_assignment, decode_subscription, encode_subscription
 from kafka_assignors_kafka_python.cooperative import topics as watching
 
 MISSING = tuple(f"missing-{number}" for number in range(40_000))
 LONG = "n" * 32_000
+IMPOSSIBLE = ("no such/topic", "..", "")
 
 EXCESSIVE = {
+    "topics that cannot exist": {
+        "evil": Subscription(0, ("orders", *IMPOSSIBLE)),
+    },
     "40,000 topics that do not exist": {
         "evil": Subscription(3, ("orders", *MISSING)),
     },
@@ -43,29 +45,58 @@ EXCESSIVE = {
     },
 }
 
+LARGEST = 2**31 - 1
+NO_USER_DATA = pack(">hih6si", 3, 1, 6, b"orders", -1)
 
-@pytest.mark.parametrize("excess", EXCESSIVE)
+UNREADABLE = {
+    "nothing": b"",
+    "noise": bytes(range(256)) * 16,
+    "a negative version": pack(">hii", -7, 0, -1),
+    "2 GB of topics": pack(">hih6s", 3, LARGEST, 6, b"orders"),
+    "a negative number of topics": pack(">hih6s", 3, -LARGEST, 6, b"orders"),
+    "2 GB of user data": pack(">hih6si5s", 3, 1, 6, b"orders", LARGEST, b"short"),
+    "2 GB of owned topics": NO_USER_DATA + pack(">ih6s", LARGEST, 6, b"orders"),
+    "2 GB of partitions": NO_USER_DATA + pack(">ih6sii", 1, 6, b"orders", LARGEST, 0),
+    "a name that breaks off": pack(">hih6s", 3, 1, 32767, b"orders"),
+    "a name of negative length": pack(">hih", 3, 1, -2),
+    "a name that is not UTF-8": pack(">hih3si", 3, 1, 3, b"\xff\xfe\xfd", -1),
+    "a rack that breaks off": NO_USER_DATA + pack(">iih1s", 0, 5, 300, b"a"),
+}
+
+READER_OF_ORDERS = encode_subscription(Subscription(3, (TOPIC,)))
+READER_OF_LATE = encode_subscription(Subscription(3, ("late",)))
+
+HOSTILE = {
+    "bytes that do not decode": UNREADABLE,
+    **{
+        excess: {member_id: encode_subscription(one) for member_id, one in members.items()}
+        for excess, members in EXCESSIVE.items()
+    },
+}
+
+
+def readers_among(hostility: str) -> set[str]:
+    """The hostile members that may get partitions: those that subscribe to a topic that exists."""
+    return {member_id for member_id, one in EXCESSIVE.get(hostility, {}).items() if TOPIC in one.topics}
+
+
+@pytest.mark.parametrize("hostility", HOSTILE)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_member_that_sends_absurdly_much_is_named_in_a_bounded_log_and_stops_no_one(
-    client: str, excess: str, caplog: pytest.LogCaptureFixture
+def test_a_hostile_member_is_named_in_a_bounded_log_and_stops_no_one(
+    client: str, hostility: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    others = {member_id: encode_subscription(one) for member_id, one in EXCESSIVE[excess].items()}
+    others = HOSTILE[hostility]
     caplog.set_level(logging.INFO)
 
     async def run() -> None:
-        async with ScriptedBroker() as broker:
-            group = broker.group("leaders", {"orders": 40}, others=others)
-            user = User(broker, group, client)
-            async with hang_limit():
-                try:
-                    await user.start()
-                    assert await user.consumes(100)
-                    asked = [request.body.topics or [] for request in group.sent("Metadata")]
-                finally:
-                    await user.close()
-            assert max(map(len, asked)) < 200
-            assert broker.unexpected == []
-            assert user.raised == []
+        async with consuming(client, of_group={"others": others}, consumes=100) as (user, group):
+            asked = [request.body.topics or [] for request in group.sent("Metadata")]
+            answer = group.sent("SyncGroup")[0].body.assignments
+            given = {m.member_id for m in answer if decode_assignment(bytes(m.assignment)).partitions}
+            assert given == {group.member_id, *readers_among(hostility)}
+        assert max(map(len, asked)) < 200
+        assert not {topic.name for topics in asked for topic in topics} & {*IMPOSSIBLE, LONG}
+        assert user.raised == []
 
     asyncio.run(run())
     lines = [record.getMessage() for record in caplog.records]
@@ -79,51 +110,6 @@ def test_a_member_that_sends_absurdly_much_is_named_in_a_bounded_log_and_stops_n
         named = quoted(member_id).strip("'")
         assert any(f"ember '{named[:100]}" in line for line in warned), warned
     assert max(map(len, warned)) < 1000
-
-
-def test_a_leader_that_decodes_for_long_keeps_its_session_and_delivers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    began, released, ended = threading.Event(), threading.Event(), threading.Event()
-    read_members = Assignor.read_members
-
-    def slow(self: Assignor, joined: Iterable[JoinedMember]) -> DecodedMembers:
-        began.set()
-        released.wait(HANG_S)
-        ended.set()
-        return read_members(self, joined)
-
-    with broker_in_thread() as broker:
-        group = broker.group("leaders", {"orders": 4})
-        consumer = CooperativeKafkaConsumer(
-            "orders",
-            bootstrap_servers=broker.bootstrap,
-            group_id="leaders",
-            client_id="leaders",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            heartbeat_interval_ms=100,
-        )
-        with closing(consumer):
-            assert poll_until(consumer, lambda delivered: len(delivered) == 4)
-            monkeypatch.setattr(Assignor, "read_members", slow)
-            group.begin_rebalance()
-            assert poll_until(consumer, lambda _: began.is_set())
-            since = len(group.requests)
-
-            went_on = poll_until(
-                consumer,
-                lambda delivered: (
-                    ended.is_set() or (len(delivered) == 4 and len(group.sent("Heartbeat", since=since)) > 2)
-                ),
-            )
-
-            assert went_on
-            assert not ended.is_set()
-            released.set()
-            assert poll_until(consumer, lambda _: group.sent("SyncGroup", since=since))
-            assert poll_until(consumer, lambda delivered: len(delivered) == 4)
-        assert broker.unexpected == []
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -143,25 +129,20 @@ def test_a_leader_whose_strategy_does_not_come_back_is_out_of_the_group_says_so_
     monkeypatch.setattr(Assignor, "encode_assignments", stuck_once)
 
     async def run() -> None:
-        async with ScriptedBroker() as broker:
-            group = broker.group("leaders", {"orders": 4})
-            user = User(broker, group, client)
-            async with hang_limit():
-                try:
-                    await user.start()
-                    await group.until(began.is_set)
-                    assert group.sent("SyncGroup") == []
-                    group.remove_member()
-                    assert await user.consumes(4)
-                    assert not released.is_set()
-                    released.set()
-                    group.begin_rebalance()
-                    await group.until(lambda: len(group.sent("SyncGroup")) == 2)
-                finally:
-                    released.set()
-                    await user.close()
-            assert user.raised == []
-            assert broker.unexpected == []
+        async with consuming(client, consumes=0) as (user, group):
+            await user.start()
+            try:
+                await group.until(began.is_set)
+                assert group.sent("SyncGroup") == []
+                group.remove_member()
+                assert await user.consumes(4)
+                assert not released.is_set()
+                released.set()
+                group.begin_rebalance()
+                await group.until(lambda: len(group.sent("SyncGroup")) == 2)
+            finally:
+                released.set()
+        assert user.raised == []
 
     asyncio.run(run())
     (warning,) = [one for one in caplog.messages if "went on without this consumer" in one]
@@ -171,7 +152,7 @@ def test_a_leader_whose_strategy_does_not_come_back_is_out_of_the_group_says_so_
 
 def is_of_topic(request: Request) -> bool:
     """Whether a Metadata request names the topic of the consumer."""
-    return "orders" in [topic.name for topic in request.body.topics or ()]
+    return TOPIC in [topic.name for topic in request.body.topics or ()]
 
 
 def test_a_kafka_python_leader_waits_for_no_more_metadata_than_it_needs(
@@ -181,108 +162,87 @@ def test_a_kafka_python_leader_waits_for_no_more_metadata_than_it_needs(
     monkeypatch.setattr(watching, "_UNKNOWN_TOPICS_TIMEOUT_MS", 2000 * HANG_S)
 
     async def run() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("leaders", {"orders": 4})
+        async with consuming("kafka-python", consumes=0) as (user, group):
             group.answer("JoinGroup", Late(0.3))
             group.answer("Metadata", Late(1.0), when=is_of_topic)
             group.answer("Metadata", Never(), when=is_of_topic, times=math.inf)
-            user = User(broker, group, "kafka-python")
-            try:
-                await user.start()
-                await group.until(lambda: group.sent("SyncGroup"))
-            finally:
-                await user.close()
+            await user.start()
+            await group.until(lambda: group.sent("SyncGroup"))
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_static_member_finds_partitions_that_are_added_while_it_joins(client: str) -> None:
+@each_client(
+    of_group={"peer_leads": True, "assigned": [(TOPIC, number) for number in range(4)]},
+    consumes=0,
+    group_instance_id="pod-1",
+    metadata_max_age_ms=500,
+)
+async def test_a_static_member_finds_partitions_that_are_added_while_it_joins(
+    user: User, group: Group
+) -> None:
     """No other member watches the topics if it was the leader before a restart."""
 
-    async def run() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("leaders", {"orders": 4}, peer_leads=True)
-            group.assigned = [("orders", number) for number in range(4)]
+    def adds(_: Request) -> bool:
+        group.topics[TOPIC] = 6
+        return False
 
-            def adds(_: Request) -> bool:
-                group.topics["orders"] = 6
-                return False
-
-            group.answer("JoinGroup", Never(), when=adds)
-            group.answer("Metadata", Late(0.5), when=is_of_topic)
-            user = User(broker, group, client, group_instance_id="pod-1", metadata_max_age_ms=500)
-            try:
-                await user.start()
-                await group.until(lambda: len(group.sent("JoinGroup")) == 2)
-            finally:
-                await user.close()
-
-    asyncio.run(run())
+    group.answer("JoinGroup", Never(), when=adds)
+    group.answer("Metadata", Late(0.5), when=is_of_topic)
+    await user.start()
+    await group.until(lambda: len(group.sent("JoinGroup")) == 2)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_leader_knows_static_members_by_their_instance_ids(client: str) -> None:
+@each_client(of_group={"topics": {TOPIC: 3}, "others": {"m": READER_OF_ORDERS}}, group_instance_id="pod-1")
+async def test_a_leader_knows_static_members_by_their_instance_ids(user: User, group: Group) -> None:
     """The lowest id gets one more, so a restart, which changes the member id alone, moves nothing."""
-
-    async def run() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            others = {"m": encode_subscription(Subscription(3, ("orders",)))}
-            group = broker.group("leaders", {"orders": 3}, others=others)
-            user = User(broker, group, client, group_instance_id="pod-1")
-            try:
-                await user.start()
-                assert await user.consumes()
-                assert await user.call("commit", {user.partition("orders", 2): 5}) == "ok"
-                await group.until(lambda: group.sent("Heartbeat"))
-            finally:
-                await user.close()
-            assert group.member_id < "m" < "pod-1"
-            # Without it, a broker cannot tell this member from one that has replaced it.
-            for api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"):
-                assert {one.body.group_instance_id for one in group.sent(api)} == {"pod-1"}, api
-            assert group.assigned == [("orders", 2)]
-
-    asyncio.run(run())
+    assert await user.call("commit", {user.partition(TOPIC, 2): 5}) == "ok"
+    await group.until(lambda: group.sent("Heartbeat"))
+    assert group.member_id < "m" < "pod-1"
+    # Without it, a broker cannot tell this member from one that has replaced it.
+    for api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"):
+        assert {one.body.group_instance_id for one in group.sent(api)} == {"pod-1"}, api
+    assert group.assigned == [(TOPIC, 2)]
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_pattern_is_matched_with_the_topics_at_the_time_of_the_join(client: str) -> None:
-    async def run() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("leaders", {"orders": 4})
-            user = User(broker, group, client)
-            user.subscribes = {"pattern": "^orders"}
-            try:
-                await user.start()
-                assert await user.consumes(4)
-                since = len(group.requests)
-                group.topics["orders-of-today"] = 2
-                group.begin_rebalance()
-                await group.until(lambda: group.sent("JoinGroup", since=since))
-                (join, *_) = group.sent("JoinGroup", since=since)
-            finally:
-                await user.close()
-            joined = decode_subscription(bytes(join.body.protocols[0].metadata))
-            assert {*joined.topics} == {"orders", "orders-of-today"}
+@each_client(consumes=0)
+async def test_a_pattern_is_matched_with_the_topics_at_the_time_of_the_join(user: User, group: Group) -> None:
+    user.subscribes = {"pattern": "^orders"}
+    await user.start()
+    assert await user.consumes(4)
+    since = len(group.requests)
+    group.topics["orders-of-today"] = 2
+    group.begin_rebalance()
+    await group.until(lambda: group.sent("JoinGroup", since=since))
+    (join, *_) = group.sent("JoinGroup", since=since)
+    joined = decode_subscription(bytes(join.body.protocols[0].metadata))
+    assert {*joined.topics} == {TOPIC, "orders-of-today"}
 
-    asyncio.run(run())
+
+@each_client(of_group={"others": {"m": READER_OF_LATE}}, heartbeat_interval_ms=50)
+async def test_a_leader_asks_for_topics_that_are_missing_and_at_rest_for_nothing(
+    user: User, group: Group
+) -> None:
+    async def heartbeats(number: int) -> None:
+        since = len(group.requests)
+        await group.until(lambda: len(group.sent("Heartbeat", since=since)) >= number)
+
+    since = len(group.requests)
+    await group.until(lambda: len(group.sent("Metadata", since=since)) > 3)
+    group.topics["late"] = 1
+    await group.until(lambda: group.sent("SyncGroup", since=since))
+    await heartbeats(10)  # The group has settled.
+    at_rest = len(group.requests)
+    await heartbeats(20)
+    assert group.sent("Metadata", since=at_rest) == []
 
 
 def test_a_leader_whose_user_unsubscribes_while_it_reads_the_members_goes_on_without_an_error() -> None:
     async def run() -> None:
-        async with ScriptedBroker() as broker:
-            user = User(broker, broker.group("leaders", {"orders": 4}), "aiokafka")
-            async with hang_limit():
-                try:
-                    await user.start()
-                    assert await user.consumes(4)
-                    consumer: Any = vars(user.client)["_consumer"]
-                    consumer.unsubscribe()
-                    await consumer._coordinator.watch({"orders"}, racks=False, waits=False)
-                finally:
-                    await user.close()
-            assert broker.unexpected == []
-            assert user.raised == []
+        async with consuming("aiokafka") as (user, _):
+            consumer: Any = vars(user.client)["_consumer"]
+            consumer.unsubscribe()
+            await consumer._coordinator.watch({TOPIC}, racks=False, waits=False)
+        assert user.raised == []
 
     asyncio.run(run())

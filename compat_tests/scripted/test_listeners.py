@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any
 
@@ -14,9 +14,8 @@ import pytest
 
 from compat_tests.scripted.broker import Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.test_leader_epochs import poll_until
-from compat_tests.scripted.users import CLIENTS, TOPIC, User
-from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
+from compat_tests.scripted.users import CLIENTS, TOPIC, User, consuming
+from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RangeAssignor
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python import RangeAssignor as RangeAssignorOfKafkaPython
@@ -25,21 +24,15 @@ UNKNOWN_MEMBER_ID = 25
 SESSION_TIMEOUT_S = 3.0
 
 Act = Callable[[User, Group], Awaitable[None]]
+Tell = Callable[[str, Any], None]
 
 
 def play(client: str, act: Act, **settings: Any) -> User:
     """Have a user who owns four partitions, and act."""
 
     async def scene() -> User:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("listening", {TOPIC: 4}, peer_leads=True)
-            user = User(broker, group, client, **settings)
-            await user.start()
-            await group.until(lambda: "assigned" in user.listened)
-            assert await user.consumes()
+        async with consuming(client, of_group={"peer_leads": True}, **settings) as (user, group):
             await act(user, group)
-            await user.close()
-            assert broker.unexpected == []
         return user
 
     return asyncio.run(scene())
@@ -71,34 +64,6 @@ def test_a_membership_lost_during_the_automatic_commit_makes_the_revocation_a_lo
         ("assigned", [0, 1, 2, 3]),
         ("revoked", [0, 1, 2, 3]),
     ]
-    assert user.wrongly_told == []
-
-
-def test_a_user_who_does_not_poll_until_the_membership_is_lost_is_told_of_a_loss() -> None:
-    """Only kafka-python's user can keep a call of the listener waiting."""
-
-    async def act(user: User, group: Group) -> None:
-        user.polls.clear()
-        await user.call("assignment")  # The poll under way has returned.
-        since = len(group.requests)
-        revoke(group, 0, 1)
-        await group.until(lambda: [one for one in group.sent("SyncGroup", since=since) if one.answered])
-        group.assigned = None
-        group.remove_member()
-        refused = lambda: any(  # noqa: E731
-            one.error_code == UNKNOWN_MEMBER_ID and one.answered
-            for one in group.sent("Heartbeat", since=since)
-        )
-        await group.until(refused)
-        coordinator = user.client._consumer._coordinator  # type: ignore[attr-defined]
-        while coordinator.member.in_group:
-            await asyncio.sleep(0.01)
-        user.polls.set()
-        await group.until(lambda: user.listened.count("assigned") == 2)
-
-    user = play("kafka-python", act)
-    assert [what for what, _ in user.told] == ["assigned", "lost", "assigned", "revoked"]
-    assert user.told[1] == ("lost", [0, 1, 2, 3])
     assert user.wrongly_told == []
 
 
@@ -158,108 +123,102 @@ def settings_of(broker: ScriptedBroker, group: Group, **settings: Any) -> dict[s
     }
 
 
-class Freeze:
-    """The answer to SyncGroup takes partitions away, and arrives while the process is frozen."""
+class FrozenAiokafka:
+    """A consumer whose event loop runs only while it is polled."""
 
-    def __init__(self, broker: ScriptedBroker, group: Group, *, removed: bool) -> None:
-        self.group = group
-        self._loop = broker._loop
-        self._is_removed = removed
-        self._released = asyncio.Event()
-        self.told: list[tuple[str, int, bool]] = []
+    def __init__(self, tell: Tell, **settings: Any) -> None:
+        class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+            async def on_partitions_assigned(self, assigned: Any) -> None:
+                tell("assigned", assigned)
 
-    def begin(self) -> None:
-        """Rebalance, and return when SyncGroup was sent."""
-        self.group.answer("SyncGroup", Held(self._released))
-        self._since = len(self.group.requests)
-        revoke(self.group, 0, 1)
+            async def on_partitions_revoked(self, revoked: Any) -> None:
+                tell("revoked", revoked)
 
-    def has_begun(self) -> bool:
-        return bool(self.group.sent("SyncGroup", since=self._since))
+            async def on_partitions_lost(self, lost: Any) -> None:
+                tell("lost", lost)
 
-    def sleep(self) -> None:
-        """Sleep for longer than a session, in the thread that is frozen."""
-        self._loop.call_soon_threadsafe(self._released.set)
-        self.group.wait_until(lambda: self.group.sent("SyncGroup", since=self._since)[0].answered)
-        if self._is_removed:
-            self.group.remove_member()
-        time.sleep(1.5 * SESSION_TIMEOUT_S)
+        async def start() -> Any:
+            consumer = CooperativeAIOKafkaConsumer(**settings)
+            consumer.subscribe([TOPIC], listener=Listener())
+            await consumer.start()
+            return consumer
 
-    def tell(self, what: str, partitions: Any) -> None:
-        if partitions:
-            self.told.append((what, len(partitions), bool(self.group.member_id)))
+        self._loop = asyncio.new_event_loop()
+        self._consumer = self._loop.run_until_complete(start())
 
-    @property
-    def expected(self) -> list[tuple[str, int, bool]]:
-        last = ("lost", 4, False) if self._is_removed else ("revoked", 2, True)
-        return [("assigned", 4, True), last]
+    def poll(self) -> None:
+        self._loop.run_until_complete(self._consumer.getmany(timeout_ms=20))
+
+    def frozen(self, sleep: Callable[[], None]) -> None:
+        sleep()
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._consumer.stop())
+        self._loop.close()
 
 
-async def frozen_aiokafka(freeze: Freeze, **settings: Any) -> None:
-    class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-        async def on_partitions_assigned(self, assigned: Any) -> None:
-            freeze.tell("assigned", assigned)
+class FrozenKafkaPython:
+    def __init__(self, tell: Tell, **settings: Any) -> None:
+        class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                tell("assigned", assigned)
 
-        async def on_partitions_revoked(self, revoked: Any) -> None:
-            freeze.tell("revoked", revoked)
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                tell("revoked", revoked)
 
-        async def on_partitions_lost(self, lost: Any) -> None:
-            freeze.tell("lost", lost)
+            def on_partitions_lost(self, lost: Any) -> None:
+                tell("lost", lost)
 
-    consumer = CooperativeAIOKafkaConsumer(**settings)
-    consumer.subscribe([TOPIC], listener=Listener())
-    await consumer.start()
-    async with hang_limit():
-        freeze.begin()
-        while not freeze.has_begun():
-            await consumer.getmany(timeout_ms=20)
-        freeze.sleep()  # The event loop is blocked, and with it the consumer.
-        while len(freeze.told) < 2:
-            await consumer.getmany(timeout_ms=20)
-        await consumer.stop()
+        self._consumer = CooperativeKafkaConsumer(**settings)
+        self._consumer.subscribe([TOPIC], listener=Listener())
 
+    def poll(self) -> None:
+        self._consumer.poll(timeout_ms=20)
 
-def frozen_kafka_python(freeze: Freeze, **settings: Any) -> None:
-    class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-        def on_partitions_assigned(self, assigned: Any) -> None:
-            freeze.tell("assigned", assigned)
+    def frozen(self, sleep: Callable[[], None]) -> None:
+        self._consumer._coordinator.on_io_thread(sleep)  # The user's thread waits for it.
 
-        def on_partitions_revoked(self, revoked: Any) -> None:
-            freeze.tell("revoked", revoked)
-
-        def on_partitions_lost(self, lost: Any) -> None:
-            freeze.tell("lost", lost)
-
-    consumer = CooperativeKafkaConsumer(**settings)
-    consumer.subscribe([TOPIC], listener=Listener())
-    deadline = time.monotonic() + HANG_S
-    while not freeze.told:
-        consumer.poll(timeout_ms=20)
-        assert time.monotonic() < deadline
-    freeze.begin()
-    while not freeze.has_begun():
-        consumer.poll(timeout_ms=20)
-        assert time.monotonic() < deadline
-    consumer._coordinator.on_io_thread(freeze.sleep)  # The user's thread waits for it.
-    while len(freeze.told) < 2:
-        consumer.poll(timeout_ms=20)
-        assert time.monotonic() < deadline
-    consumer.close()
+    def close(self) -> None:
+        self._consumer.close()
 
 
 @pytest.mark.parametrize("removed", [True, False], ids=["removed", "still a member"])
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("kind", [FrozenAiokafka, FrozenKafkaPython])
 def test_a_process_that_wakes_after_its_lease_asks_before_it_tells_the_listener(
-    client: str, removed: bool
+    kind: Any, removed: bool
 ) -> None:
+    """The answer to SyncGroup takes partitions away, and arrives while the process is frozen."""
+    told: list[tuple[str, int, bool]] = []
+
+    def tell(what: str, partitions: Any) -> None:
+        if partitions:
+            told.append((what, len(partitions), bool(group.member_id)))
+
+    def sleep() -> None:
+        group.loop.call_soon_threadsafe(released.set)
+        group.wait_until(lambda: group.sent("SyncGroup", since=since)[0].answered)
+        if removed:
+            group.remove_member()
+        time.sleep(1.5 * SESSION_TIMEOUT_S)
+
+    def poll_until(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + HANG_S
+        while not condition():
+            consumer.poll()
+            assert time.monotonic() < deadline
+
     with broker_in_thread() as broker:
         group = broker.group("frozen", {TOPIC: 4}, peer_leads=True)
-        freeze = Freeze(broker, group, removed=removed)
-        if client == "aiokafka":
-            asyncio.run(frozen_aiokafka(freeze, **settings_of(broker, group)))
-        else:
-            frozen_kafka_python(freeze, **settings_of(broker, group))
-        assert freeze.told[:2] == freeze.expected
+        with closing(kind(tell, **settings_of(broker, group))) as consumer:
+            poll_until(lambda: told)
+            released, since = asyncio.Event(), len(group.requests)
+            group.answer("SyncGroup", Held(released))
+            revoke(group, 0, 1)
+            poll_until(lambda: group.sent("SyncGroup", since=since))
+            consumer.frozen(sleep)
+            poll_until(lambda: len(told) > 1)
+        last = ("lost", 4, False) if removed else ("revoked", 2, True)
+        assert told[:2] == [("assigned", 4, True), last]
         assert broker.unexpected == []
 
 
@@ -272,51 +231,33 @@ def committed_by(request: Request) -> dict[int, int]:
     }
 
 
-async def aiokafka_commits(broker: ScriptedBroker, group: Group, ends: str) -> list[dict[int, int]]:
-    """The commits from the listener's own on, until it returns."""
-    commits: list[dict[int, int]] = []
+@pytest.mark.parametrize("ends", ["revoked", "closed"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_automatic_commit_overwrites_what_the_listener_commits(client: str, ends: str) -> None:
+    async def act(user: User, group: Group) -> None:
+        assert await user.consumes(40)  # Beyond the offset that the listener commits.
+        user.commit_when = user.held_after = {"revoked"}
+        since = len(group.requests)
+        if ends == "revoked":
+            revoke(group, 0, 1)
+        else:
+            user.polls.clear()
+            closing = asyncio.ensure_future(user.call("stop" if client == "aiokafka" else "close"))
+        await user.entered.wait()
+        # The timer of automatic commits is due many times meanwhile.
+        await group.until(lambda: len(group.sent("Heartbeat", since=since)) >= 5)
+        joined = len(group.sent("JoinGroup"))
+        user.released.set()
+        if ends == "revoked":
+            await group.until(lambda: len(group.sent("JoinGroup")) > joined)
+        else:
+            assert await closing == "ok"
+        user.commit_when = user.held_after = set()
+        gone = (2, 3) if ends == "revoked" else range(4)
+        assert {group.committed[TOPIC, number] for number in gone} == {5}
+        assert user.commits == ["ok"]
 
-    class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-        async def on_partitions_assigned(self, assigned: Any) -> None:
-            pass
-
-        async def on_partitions_revoked(self, revoked: Any) -> None:
-            if commits:
-                return
-            since = len(group.requests)
-            await consumer.commit(dict.fromkeys(revoked, 1))
-            # With a heartbeat every 100 ms, the timer of automatic commits (20 ms) is due many times.
-            await group.until(lambda: len(group.sent("Heartbeat", since=since)) >= 8)
-            commits.extend(map(committed_by, group.sent("OffsetCommit", since=since)))
-
-    settings = settings_of(broker, group, enable_auto_commit=True, auto_commit_interval_ms=20)
-    consumer = CooperativeAIOKafkaConsumer(**{**settings, "session_timeout_ms": 45_000})
-    consumer.subscribe([TOPIC], listener=Listener())
-    await consumer.start()
-    while any([await consumer.position(tp) < 2 for tp in consumer.assignment()]):
-        await consumer.getmany(timeout_ms=20)
-    if ends == "revoked":
-        revoke(group, 0, 1)
-        while not commits:
-            await consumer.getmany(timeout_ms=20)
-    await consumer.stop()
-    return commits
-
-
-@pytest.mark.parametrize("ends", ["revoked", "stopped"])
-def test_no_automatic_commit_overwrites_what_the_listener_commits(ends: str) -> None:
-    async def scene() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("commits", {TOPIC: 4}, peer_leads=True)
-            commits = await aiokafka_commits(broker, group, ends)
-            gone = {2, 3} if ends == "revoked" else {0, 1, 2, 3}
-            for number in gone:
-                offsets = [commit[number] for commit in commits if number in commit]
-                assert offsets[offsets.index(1) :] == [1]  # An earlier one may still have been under way.
-            stay = [commit for commit in commits if commit.keys() - gone]
-            assert bool(stay) is (ends == "revoked")
-
-    asyncio.run(scene())
+    play(client, act, enable_auto_commit=True, auto_commit_interval_ms=20)
 
 
 @pytest.mark.parametrize("method", ["close", "unsubscribe", "poll"])
@@ -357,31 +298,6 @@ def test_nothing_that_kafka_pythons_listener_calls_overwrites_what_it_has_commit
     asyncio.run(scene())
 
 
-def test_the_poll_that_calls_kafka_pythons_listener_raises_its_error() -> None:
-    async def scene() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("raising", {TOPIC: 4}, peer_leads=True)
-            await asyncio.to_thread(run, settings_of(broker, group))
-
-    def run(settings: dict[str, Any]) -> None:
-        told: list[Any] = []
-
-        class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-            def on_partitions_assigned(self, assigned: Any) -> None:
-                told.append(assigned)
-                raise ValueError("a fault of the listener")
-
-            def on_partitions_revoked(self, revoked: Any) -> None:
-                pass
-
-        with closing(CooperativeKafkaConsumer(**settings)) as consumer:
-            consumer.subscribe([TOPIC], listener=Listener())
-            with pytest.raises(kafka.errors.KafkaError, match="a fault of the listener"):
-                poll_until(consumer, lambda _: told)
-
-    asyncio.run(scene())
-
-
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_listener_that_commits_without_offsets_commits_what_is_being_revoked(client: str) -> None:
     async def act(user: User, group: Group) -> None:
@@ -401,46 +317,6 @@ def test_a_listener_that_commits_without_offsets_commits_what_is_being_revoked(c
 
 
 # ---- a listener that stops its consumer
-
-
-async def in_a_task(stop: Coroutine[Any, Any, None]) -> None:
-    await asyncio.create_task(stop)
-
-
-async def gathered(stop: Coroutine[Any, Any, None]) -> None:
-    await asyncio.gather(stop)
-
-
-async def in_time(stop: Coroutine[Any, Any, None]) -> None:
-    await asyncio.wait_for(asyncio.create_task(stop), HANG_S)
-
-
-@pytest.mark.parametrize("wait", [in_a_task, gathered, in_time])
-def test_a_listener_may_wait_for_a_task_that_stops_its_consumer(wait: Any) -> None:
-    """`stop` waits for the listener, for at most `max_poll_interval_ms`, and the listener for the task."""
-
-    async def scene() -> None:
-        async with ScriptedBroker() as broker, hang_limit(SOON_S):
-            group = broker.group("stopping", {TOPIC: 4})
-            told = []
-
-            class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # no types
-                async def on_partitions_assigned(self, assigned: Any) -> None:
-                    await wait(consumer.stop())
-                    told.append("assigned")
-
-                async def on_partitions_revoked(self, revoked: Any) -> None:
-                    told.append("revoked")
-
-            settings = settings_of(broker, group, max_poll_interval_ms=int(10 * HANG_S * 1000))
-            consumer = CooperativeAIOKafkaConsumer(**{**settings, "session_timeout_ms": 45_000})
-            await consumer.start()
-            consumer.subscribe([TOPIC], listener=Listener())
-            await group.until(lambda: group.sent("LeaveGroup"))
-            await consumer.stop()
-            assert told == ["assigned", "revoked"]
-
-    asyncio.run(scene())
 
 
 def test_a_task_that_outlives_the_call_that_started_it_waits_until_the_consumer_has_stopped() -> None:

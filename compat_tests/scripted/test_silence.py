@@ -7,44 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from compat_tests.scripted.broker import VERSIONS, Closed, Code, Held, Late, Never, Request, ScriptedBroker
-from compat_tests.scripted.model import REBALANCE_IN_PROGRESS, Group
-from compat_tests.scripted.users import CLIENTS, TOPIC, User
-from compat_tests.support.hang_limit import HANG_S, hang_limit
+from compat_tests.scripted.broker import VERSIONS, Closed, Code, Held, Late, Never, Request
+from compat_tests.scripted.model import Group
+from compat_tests.scripted.users import User, each_client
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.rebalance import lease
 
 NOT_COORDINATOR = 16
 SESSION_S = 12
 """A third of it is waited for, and a busy machine may stall for the rest."""
-
-each_client = pytest.mark.parametrize("client", CLIENTS)
-
-
-@asynccontextmanager
-async def consuming(client: str, **settings: Any) -> AsyncIterator[tuple[User, Group]]:
-    async with ScriptedBroker() as broker, consuming_from(broker, client, **settings) as (user, group):
-        yield user, group
-
-
-@asynccontextmanager
-async def consuming_from(
-    broker: ScriptedBroker, client: str, nodes: int = 1, **settings: Any
-) -> AsyncIterator[tuple[User, Group]]:
-    group = broker.group("silence", {TOPIC: 4}, nodes=nodes)
-    user = User(broker, group, client, **{"session_timeout_ms": SESSION_S * 1000, **settings})
-    async with hang_limit():
-        try:
-            await user.start()
-            assert await user.consumes(4)
-            yield user, group
-        finally:
-            await user.close()
 
 
 def machine_of(user: User) -> Any:
@@ -82,144 +56,104 @@ async def keeps_its_lease(user: User, group: Group, since: int) -> None:
     assert "lost" not in user.listened
 
 
-@each_client
-def test_the_lease_goes_on_when_heartbeats_have_no_answer_on_one_connection(client: str) -> None:
-    async def run() -> None:
-        async with consuming(client) as (user, group):
-            since = len(group.requests)
-            group.answer("Heartbeat", Never())
-            await keeps_its_lease(user, group, since)
-
-    asyncio.run(run())
-
-
-@each_client
-def test_the_lease_goes_on_when_all_connections_are_silent_and_new_ones_are_not(client: str) -> None:
-    async def run() -> None:
-        async with consuming(client) as (user, group):
-            since = len(group.requests)
-            silence(group)
-            await keeps_its_lease(user, group, since)
-            assert await user.consumes(4)
-
-    asyncio.run(run())
-
-
-@each_client
-def test_a_lookup_of_the_coordinator_without_an_answer_is_tried_again(client: str) -> None:
-    async def run() -> None:
-        settings = {"session_timeout_ms": 6000, "request_timeout_ms": int(2000 * HANG_S)}
-        async with consuming(client, **settings, connections_max_idle_ms=int(3000 * HANG_S)) as (_, group):
-            since = len(group.requests)
-            silence(group)
-            group.answer("FindCoordinator", Never(), when=is_new(group))
-            await group.until(lambda: is_answered(group, since))
-            assert len(group.sent("FindCoordinator", since=since)) >= 2
-
-    asyncio.run(run())
-
-
-@each_client
-def test_a_join_is_waited_for_as_long_as_the_slowest_member_may_take(client: str) -> None:
-    async def run() -> None:
-        async with consuming(client, request_timeout_ms=2000) as (_, group):
-            since = len(group.requests)
-            group.answer("JoinGroup", Late(3.0))
-            group.begin_rebalance()
-            await group.until(lambda: group.sent("SyncGroup", since=since))
-            assert len(group.sent("JoinGroup", since=since)) == 1
-
-    asyncio.run(run())
-
-
-@each_client
-def test_a_join_without_an_answer_is_given_up_when_the_membership_is_gone(client: str) -> None:
-    async def run() -> None:
-        async with consuming(client) as (user, group):
-            since = len(group.requests)
-            group.answer("JoinGroup", Never())
-            group.begin_rebalance()
-            await group.until(lambda: group.sent("JoinGroup", since=since))
-            group.rebalancing = False
-            group.remove_member()
-            await group.until(lambda: "lost" in user.listened)
-            await group.until(lambda: user.told[-1] == ("assigned", [0, 1, 2, 3]))
-
-    asyncio.run(run())
-
-
-@each_client
-def test_a_join_without_an_answer_is_given_up_when_a_commit_tells_that_the_membership_is_gone(
-    client: str,
+@each_client(session_timeout_ms=SESSION_S * 1000)
+async def test_the_lease_goes_on_when_heartbeats_have_no_answer_on_one_connection(
+    user: User, group: Group
 ) -> None:
-    async def run() -> None:
-        async with consuming(client) as (user, group):
-            member_id = group.member_id
-            group.answer("JoinGroup", Never())
-            group.answer(
-                "Heartbeat",
-                Code(REBALANCE_IN_PROGRESS),
-                times=math.inf,
-                when=lambda request: request.body.member_id == member_id,
-            )
-            since = len(group.requests)
-            await group.until(lambda: group.sent("JoinGroup", since=since))
-            group.remove_member()
-            assert await user.call("commit", {user.partition(TOPIC, 0): 5}) == "CommitFailedError"
-            await group.until(lambda: user.listened == ["assigned", "lost", "assigned"])
-
-    asyncio.run(run())
+    since = len(group.requests)
+    group.answer("Heartbeat", Never())
+    await keeps_its_lease(user, group, since)
 
 
-@each_client
-def test_a_join_without_an_answer_is_given_up_when_a_static_member_unsubscribes(client: str) -> None:
-    async def run() -> None:
-        async with consuming(client, group_instance_id="pod-1") as (user, group):
-            group.answer("JoinGroup", Never())
-            group.begin_rebalance()
-            since = len(group.requests)
-            await group.until(lambda: group.sent("JoinGroup", since=since))
-            assert await user.call("unsubscribe") == "ok"
-            assert await user.call("subscribe") == "ok"
-            await group.until(lambda: user.listened == ["assigned", "revoked", "assigned"])
-
-    asyncio.run(run())
+@each_client(session_timeout_ms=SESSION_S * 1000)
+async def test_the_lease_goes_on_when_all_connections_are_silent_and_new_ones_are_not(
+    user: User, group: Group
+) -> None:
+    since = len(group.requests)
+    silence(group)
+    await keeps_its_lease(user, group, since)
+    assert await user.consumes(4)
 
 
-@each_client
-def test_a_join_that_is_given_up_ends_on_the_broker_that_it_was_sent_to(client: str) -> None:
-    async def run() -> None:
-        async with ScriptedBroker() as broker, consuming_from(broker, client, nodes=2) as (user, group):
-            group.answer("JoinGroup", Never())
-            group.begin_rebalance()
-            since = len(group.requests)
-            await group.until(lambda: group.sent("JoinGroup", since=since))
-            (join,) = group.sent("JoinGroup", since=since)
-            group.rebalancing, group.coordinator, moved_at = False, 1, len(group.requests)
-            group.answer("Heartbeat", Code(NOT_COORDINATOR))
-            await group.until(lambda: is_answered(group, moved_at))
-            group.remove_member()
-            await group.until(lambda: user.listened == ["assigned", "lost", "assigned"])
-            await group.until(lambda: not broker.is_open(join.connection))
-
-    asyncio.run(run())
+@each_client(
+    session_timeout_ms=6000,
+    request_timeout_ms=int(2000 * HANG_S),
+    connections_max_idle_ms=int(3000 * HANG_S),
+)
+async def test_a_lookup_of_the_coordinator_without_an_answer_is_tried_again(user: User, group: Group) -> None:
+    since = len(group.requests)
+    silence(group)
+    group.answer("FindCoordinator", Never(), when=is_new(group))
+    await group.until(lambda: is_answered(group, since))
+    assert len(group.sent("FindCoordinator", since=since)) >= 2
 
 
-@each_client
-def test_a_join_that_fails_on_an_old_coordinator_does_not_make_the_new_one_unknown(client: str) -> None:
-    async def run() -> None:
-        async with ScriptedBroker() as broker, consuming_from(broker, client, nodes=2) as (_, group):
-            failing = asyncio.Event()
-            group.answer("JoinGroup", Held(failing, then=Closed()))
-            group.begin_rebalance()
-            since = len(group.requests)
-            await group.until(lambda: group.sent("JoinGroup", since=since))
-            group.rebalancing, group.coordinator, moved_at = False, 1, len(group.requests)
-            group.answer("Heartbeat", Code(NOT_COORDINATOR))
-            await group.until(lambda: is_answered(group, moved_at))
-            failing_at = len(group.requests)
-            failing.set()
-            await group.until(lambda: group.sent("SyncGroup", since=failing_at))
-            assert not group.sent("FindCoordinator", since=failing_at)
+@each_client(session_timeout_ms=SESSION_S * 1000, request_timeout_ms=2000)
+async def test_a_join_is_waited_for_as_long_as_the_slowest_member_may_take(user: User, group: Group) -> None:
+    since = len(group.requests)
+    group.answer("JoinGroup", Late(3.0))
+    group.begin_rebalance()
+    await group.until(lambda: group.sent("SyncGroup", since=since))
+    assert len(group.sent("JoinGroup", since=since)) == 1
 
-    asyncio.run(run())
+
+@each_client(session_timeout_ms=SESSION_S * 1000)
+async def test_a_join_without_an_answer_is_given_up_when_the_membership_is_gone(
+    user: User, group: Group
+) -> None:
+    since = len(group.requests)
+    group.answer("JoinGroup", Never())
+    group.begin_rebalance()
+    await group.until(lambda: group.sent("JoinGroup", since=since))
+    group.rebalancing = False
+    group.remove_member()
+    await group.until(lambda: "lost" in user.listened)
+    await group.until(lambda: user.told[-1] == ("assigned", [0, 1, 2, 3]))
+
+
+@each_client(session_timeout_ms=SESSION_S * 1000, group_instance_id="pod-1")
+async def test_a_join_without_an_answer_is_given_up_when_a_static_member_unsubscribes(
+    user: User, group: Group
+) -> None:
+    group.answer("JoinGroup", Never())
+    group.begin_rebalance()
+    since = len(group.requests)
+    await group.until(lambda: group.sent("JoinGroup", since=since))
+    assert await user.call("unsubscribe") == "ok"
+    assert await user.call("subscribe") == "ok"
+    await group.until(lambda: user.listened == ["assigned", "revoked", "assigned"])
+
+
+@each_client(session_timeout_ms=SESSION_S * 1000, of_group={"nodes": 2})
+async def test_a_join_that_is_given_up_ends_on_the_broker_that_it_was_sent_to(
+    user: User, group: Group
+) -> None:
+    group.answer("JoinGroup", Never())
+    group.begin_rebalance()
+    since = len(group.requests)
+    await group.until(lambda: group.sent("JoinGroup", since=since))
+    (join,) = group.sent("JoinGroup", since=since)
+    group.rebalancing, group.coordinator, moved_at = False, 1, len(group.requests)
+    group.answer("Heartbeat", Code(NOT_COORDINATOR))
+    await group.until(lambda: is_answered(group, moved_at))
+    group.remove_member()
+    await group.until(lambda: user.listened == ["assigned", "lost", "assigned"])
+    await group.until(lambda: not user.broker.is_open(join.connection))
+
+
+@each_client(session_timeout_ms=SESSION_S * 1000, of_group={"nodes": 2})
+async def test_a_join_that_fails_on_an_old_coordinator_does_not_make_the_new_one_unknown(
+    user: User, group: Group
+) -> None:
+    failing = asyncio.Event()
+    group.answer("JoinGroup", Held(failing, then=Closed()))
+    group.begin_rebalance()
+    since = len(group.requests)
+    await group.until(lambda: group.sent("JoinGroup", since=since))
+    group.rebalancing, group.coordinator, moved_at = False, 1, len(group.requests)
+    group.answer("Heartbeat", Code(NOT_COORDINATOR))
+    await group.until(lambda: is_answered(group, moved_at))
+    failing_at = len(group.requests)
+    failing.set()
+    await group.until(lambda: group.sent("SyncGroup", since=failing_at))
+    assert not group.sent("FindCoordinator", since=failing_at)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import aiokafka
 import kafka
+import pytest
 
 from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.model import Group
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
-__all__ = ["CLIENTS", "TOPIC", "User", "name_of"]
+__all__ = ["CLIENTS", "TOPIC", "User", "consuming", "each_client", "name_of"]
 
 TOPIC = "orders"
 _ENOUGH = 3
@@ -48,13 +49,14 @@ class User:
         listened: the listener calls with partitions: "assigned", "revoked", "lost".
         told: the same calls with the numbers of their partitions.
         wrongly_told: the calls that the broker's view of the membership at that moment contradicts.
-        commits: the outcomes of the listener's commits.
+        held, held_after: the listener calls that wait to be `released`, before or after their commit.
+        commits: the outcomes of the listener's commits, which it makes in the calls `commit_when`.
         polls: set while the user polls; a user that does not poll exceeds the poll interval.
     """
 
     def __init__(self, broker: ScriptedBroker, group: Group, client: str, **settings: Any) -> None:
         self.loop = asyncio.get_running_loop()
-        self.group = group
+        self.broker, self.group = broker, group
         self.settings = {
             "bootstrap_servers": broker.bootstrap,
             "group_id": group.id,
@@ -75,6 +77,7 @@ class User:
         self.commits: list[str] = []
         self.held: set[str] = set()
         self.commit_when: set[str] = set()
+        self.held_after: set[str] = set()
         self.entered = asyncio.Event()
         self.released = asyncio.Event()
         self.polls = asyncio.Event()
@@ -153,6 +156,9 @@ class _AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  #
             await user.released.wait()
         if what in user.commit_when:
             user.commits.append(await user.call("commit", dict.fromkeys(partitions, 5)))
+        if what in user.held_after:
+            user.entered.set()
+            await user.released.wait()
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         await self._told("revoked", revoked)
@@ -211,6 +217,9 @@ class _KafkaPythonListener(kafka.ConsumerRebalanceListener):  # type: ignore[mis
             except Exception as error:
                 outcome = error
             user.commits.append(name_of(outcome))
+        if what in user.held_after:
+            user.loop.call_soon_threadsafe(user.entered.set)
+            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         self._told("revoked", revoked)
@@ -273,3 +282,45 @@ CLIENTS: Mapping[str, Callable[[User], _Client]] = {
     "aiokafka": _AioClient,
     "kafka-python": _KafkaPythonClient,
 }
+
+
+@contextlib.asynccontextmanager
+async def consuming(
+    client: str, *, of_group: Mapping[str, Any] | None = None, consumes: int = 4, **settings: Any
+) -> AsyncIterator[tuple[User, Group]]:
+    """A user who has consumed records, in a group on a broker of its own, which must not fail.
+
+    With `consumes=0`, the consumer is not started.
+    """
+    async with ScriptedBroker() as broker:
+        group = broker.group("group", **{"topics": {TOPIC: 4}, **(of_group or {})})
+        user = User(broker, group, client, **settings)
+        async with hang_limit():
+            try:
+                if consumes:
+                    await user.start()
+                    assert await user.consumes(consumes)
+                yield user, group
+            finally:
+                await user.close()
+        assert broker.unexpected == []
+
+
+def each_client(
+    *, of_group: Mapping[str, Any] | None = None, consumes: int = 4, **settings: Any
+) -> Callable[[Callable[[User, Group], Awaitable[None]]], Callable[[str], None]]:
+    """Make a scene with a user who is `consuming` a test of both clients."""
+
+    def made(scene: Callable[[User, Group], Awaitable[None]]) -> Callable[[str], None]:
+        @pytest.mark.parametrize("client", CLIENTS)
+        def test(client: str) -> None:
+            async def run() -> None:
+                async with consuming(client, of_group=of_group, consumes=consumes, **settings) as played:
+                    await scene(*played)
+
+            asyncio.run(run())
+
+        test.__doc__ = scene.__doc__
+        return test
+
+    return made

@@ -10,7 +10,6 @@ import dataclasses
 import faulthandler
 import json
 import logging
-import resource
 import signal
 import sys
 import threading
@@ -89,9 +88,6 @@ class MemberSpec:
     copies_to: str | None = None
     """The topic to which the member copies consumed records in transactions."""
 
-    address_space_mb: int | None = None
-    """The limit of the process's address space, in megabytes; allocations beyond it fail at once."""
-
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
 
@@ -99,10 +95,7 @@ class MemberSpec:
     def from_arguments(cls) -> MemberSpec:
         """The specification in the arguments. After this call, SIGQUIT prints the stacks of all threads."""
         faulthandler.register(signal.SIGQUIT, all_threads=True)
-        spec = cls(**json.loads(sys.argv[1]))
-        if spec.address_space_mb is not None:
-            resource.setrlimit(resource.RLIMIT_AS, (spec.address_space_mb << 20, resource.RLIM_INFINITY))
-        return spec
+        return cls(**json.loads(sys.argv[1]))
 
 
 def sigterms() -> list[int]:
