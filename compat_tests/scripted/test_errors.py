@@ -6,20 +6,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import closing
-from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer
-from kafka import KafkaConsumer
 
-from compat_tests.scripted.broker import ScriptedBroker, broker_in_thread
+from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.expected import CLIENTS, Cell, allowed, cells, kinds_of, sample
 from compat_tests.scripted.scenes import BASELINE, SCENES, Observed, play
-from compat_tests.scripted.users import TOPIC
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.group import Assignment, Group
-from kafka_assignors.strategies import CooperativeSticky, Strategy
 
 AT_ONCE = {"aiokafka": 60, "kafka-python": 30}
 """The number of concurrent consumers."""
@@ -91,37 +84,3 @@ def test_every_answer_comes_to_what_the_table_says(client: str, phase: str) -> N
 
 def test_the_sample_has_every_request_phase_outcome_and_broken_answer() -> None:
     assert set().union(*map(kinds_of, sample())) == set().union(*map(kinds_of, cells()))
-
-
-class NoBatch(Strategy):
-    name = "no-batch"
-
-    def assign(self, group: Group) -> Assignment:
-        return CooperativeSticky().assign(group)
-
-
-def consume_with_aiokafka(**settings: Any) -> None:
-    async def consume() -> None:
-        async with AIOKafkaConsumer(TOPIC, **settings) as consumer:
-            await asyncio.wait_for(consumer.getone(), HANG_S)
-
-    asyncio.run(consume())
-
-
-def consume_with_kafka_python(**settings: Any) -> None:
-    with closing(KafkaConsumer(TOPIC, consumer_timeout_ms=HANG_S * 1000, **settings)) as consumer:
-        next(consumer)
-
-
-@pytest.mark.parametrize("given", [NoBatch(), NoBatch], ids=["instance", "class"])
-@pytest.mark.parametrize("consume", [consume_with_aiokafka, consume_with_kafka_python])
-def test_the_clients_own_consumers_say_how_to_run_a_strategy(consume: Any, given: object) -> None:
-    with broker_in_thread() as broker:
-        broker.group("stock", {TOPIC: 4})
-        with pytest.raises(Exception, match=r"pass \[assignor\(NoBatch\(\)\)\]"):
-            consume(
-                bootstrap_servers=broker.bootstrap,
-                group_id="stock",
-                client_id="stock",
-                partition_assignment_strategy=[given],
-            )
