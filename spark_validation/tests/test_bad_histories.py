@@ -80,11 +80,6 @@ def test_sound_groups_are_replayed_as_if_bad_groups_were_absent(replayed: Replay
     assert replayed.group("fine")["not_replayed"] == {}
 
 
-def test_all_of_it_is_computed_the_same_without_spark(replayed: Replayed) -> None:
-    groups = {group.group for group in replayed.result.groups}
-    assert set(replayed.result.sample.groups) == groups - {"connect"}
-
-
 def test_a_record_that_does_not_decode_is_listed_and_never_bridged(replayed: Replayed) -> None:
     (listed,) = (each for each in replayed.document["undecodable"] if each["group"] == "truncated")
     assert (listed["partition"], listed["offset"]) == (0, 7)

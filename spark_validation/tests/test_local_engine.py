@@ -42,22 +42,6 @@ def options(folder: Path, records: int) -> ReplayOptions:
     return ReplayOptions(path=str(folder))
 
 
-def test_each_record_is_in_the_file_of_its_group_in_order(tmp_path: Path) -> None:
-    given = options(tmp_path / "history", 6_000)
-    with contextlib.ExitStack() as closing:
-        engine = LocalEngine(given, frozenset(), lambda done, total: None, closing)
-        engine.survey()
-        offsets = []
-        for number in engine._records.written():
-            rows = [*local_engine._sorted(engine._records.paths[number])]
-            assert rows == sorted(rows)
-            offsets += [row[2] for row in rows]
-        assert sorted(offsets) == [*range(6_000)]
-        own = [*engine.records_of([b"group-1", b"group-2"])]
-        assert {row[0] for row in own} == {b"group-1", b"group-2"}
-        assert all(int.from_bytes(row[5] or b"", "big") == 5_999 - row[2] for row in own)
-
-
 def peak(given: ReplayOptions) -> int:
     """The peak of allocated memory in bytes while the records are read, written, and read file by file."""
     tracemalloc.start()

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from kafka_assignors_replay.history.rebalances import (
     DOES_NOT_DECODE,
     HISTORY_STARTS,
@@ -127,19 +129,19 @@ def test_two_cooperative_generations_that_hand_nothing_over_are_two_rebalances()
     assert [rebalance.generations for rebalance in both] == [1, 1]
 
 
-def test_a_hand_over_that_no_record_ends_cannot_be_judged() -> None:
-    assert hand_over().problem == UNFINISHED
-
-
 def test_members_that_revoked_all_partitions_hand_none_over_under_any_strategy_name() -> None:
     last = hand_over(revoked=True)
     assert (last.generations, last.problem) == (1, None)
 
 
-def test_an_empty_group_leaves_nothing_to_start_from() -> None:
-    *_, last = of(generation(1, had("a", ALL)), generation(2), generation(3, had("b", ALL)))
-    assert last.prior == {}
-    assert last.problem is None
+@pytest.mark.parametrize(
+    "after",
+    [(generation(2), generation(3, had("b", ALL))), (generation(1, had("b", ALL), incarnation=2),)],
+    ids=["empty", "deleted"],
+)
+def test_a_group_that_ended_leaves_nothing_to_start_from(after: tuple[Generation, ...]) -> None:
+    *_, last = of(generation(1, had("a", ALL)), *after)
+    assert (last.prior, last.problem) == ({}, None)
 
 
 def test_a_restarted_static_member_takes_its_partitions_to_its_new_id() -> None:
@@ -165,11 +167,6 @@ def test_a_replacement_during_a_hand_over_does_not_end_it() -> None:
     assert last.recorded == {"a": LOW, "b2": HIGH}
 
 
-def test_a_group_that_was_deleted_starts_from_nothing() -> None:
-    *_, last = of(generation(5, had("a", ALL)), generation(1, had("b", ALL), incarnation=2))
-    assert (last.prior, last.problem) == ({}, None)
-
-
 def test_a_history_that_starts_late_is_judged_from_its_second_generation_on() -> None:
     first, second = of(
         generation(41, had("a", ALL), starts_late=True), generation(42, had("a", LOW), had("b", HIGH))
@@ -183,30 +180,25 @@ def test_skipped_numbers_alone_are_no_lost_history() -> None:
     assert (last.problem, last.skipped) == (None, 3)
 
 
-def test_a_generation_that_does_not_decode_spoils_itself_and_the_next_one() -> None:
+SECOND = generation(2, had("a", LOW), had("b", HIGH))
+
+
+@pytest.mark.parametrize(
+    ("second", "problem", "next_problem"),
+    [
+        (replace(SECOND, reason="a byte is missing"), DOES_NOT_DECODE, PREDECESSOR_DOES_NOT_DECODE),
+        (replace(SECOND, problem="why"), "why", "what members had before it is not known: why"),
+        (replace(SECOND, lost=2, shows_loss=True), RECORDS_LOST, None),
+    ],
+    ids=["does not decode", "a problem", "lost records"],
+)
+def test_a_doubtful_generation_is_not_judged_and_the_next_one_where_it_starts_from_it(
+    second: Generation, problem: str, next_problem: str | None
+) -> None:
     records = (
         generation(1, had("a", ALL)),
-        generation(2, had("a", LOW), decodes=False),
+        second,
         generation(3, had("a", ALL)),
-        generation(4, had("a", ALL)),
+        replace(SECOND, generation=4),
     )
-    problems = [rebalance.problem for rebalance in of(*records)]
-    assert problems == [None, DOES_NOT_DECODE, PREDECESSOR_DOES_NOT_DECODE, None]
-
-
-def test_a_generation_with_a_problem_is_not_judged_and_neither_is_the_next() -> None:
-    doubtful = replace(generation(2, had("a", LOW), had("b", HIGH)), problem="a reason")
-    first, second, third, fourth = of(
-        generation(1, had("a", ALL)),
-        doubtful,
-        generation(3, had("a", ALL)),
-        generation(4, had("a", LOW), had("b", HIGH)),
-    )
-    assert (first.problem, second.problem, fourth.problem) == (None, "a reason", None)
-    assert third.problem == "what members had before it is not known: a reason"
-
-
-def test_a_generation_after_epochs_that_no_record_shows_is_not_judged() -> None:
-    lost = replace(generation(4, had("a", LOW), had("b", HIGH), skipped=2), lost=2, shows_loss=True)
-    _, second, third = of(generation(1, had("a", ALL)), lost, generation(5, had("a", ALL)))
-    assert (second.problem, third.problem) == (RECORDS_LOST, None)
+    assert [each.problem for each in of(*records)] == [None, problem, next_problem, None]

@@ -137,21 +137,6 @@ def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
     assert rows["rack-aware-sticky", 2] == (0, 0, 2)
 
 
-def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -> None:
-    @dataclass(frozen=True)
-    class OfTheBroker(Strategy):
-        name: str = "of-the-broker"
-        version: int = 0
-        protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.CONSUMER,)
-
-        def assign(self, group: Group) -> Assignment:
-            return STRATEGIES["sticky"].assign(group)
-
-    rows = replay_group(JOIN_AND_LEAVE, FOUR, {"broker": OfTheBroker()}, [Mode.STEADY_STATE], pauses=PAUSES)
-    [row] = [row for row in rows if row.strategy == "broker" and row.generation == 2]
-    assert_paused_until_the_next_heartbeat(row)
-
-
 def test_a_restarted_static_member_keeps_in_steady_state_what_it_had_under_its_old_id() -> None:
     b = had("b", HIGH, instance="pod-1")
     rows = replayed(
@@ -246,7 +231,9 @@ def test_a_cooperative_strategy_that_does_not_settle_is_found_out() -> None:
 
 @pytest.mark.parametrize("name", ["kip848-range", "kip848-uniform"])
 def test_the_brokers_assignors_have_one_target_and_no_rounds(name: str) -> None:
-    rows = replay_group(NOTHING_FOR_B, FOUR, {name: load_strategy(name)}, [Mode.STEADY_STATE])
-    first, second = (measured(row) for row in rows if row.strategy == name)
-    assert (first.rounds, first.max_load) == (1, 4)
-    assert (second.rounds, second.moved, second.max_load) == (1, 2, 2)
+    strategies = {name: load_strategy(name)}
+    rows = replay_group(NOTHING_FOR_B, FOUR, strategies, [Mode.STEADY_STATE], pauses=PAUSES)
+    first, second = (row for row in rows if row.strategy == name)
+    assert (measured(first).rounds, measured(first).max_load) == (1, 4)
+    assert (measured(second).rounds, measured(second).moved, measured(second).max_load) == (1, 2, 2)
+    assert_paused_until_the_next_heartbeat(second)

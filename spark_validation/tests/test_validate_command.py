@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from pyspark.sql import SparkSession
 
 from kafka_assignors_cli import main
-from kafka_assignors_cli.app import command_line
 from kafka_assignors_replay import validate_command
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
@@ -118,30 +116,6 @@ def test_a_policy_that_cannot_be_read_is_refused_with_file_rule_and_key(
 def test_missing_files_are_refused(tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "No such file" in refusal(capsys, tmp_path, "--policy", tmp_path / "none.toml")
     assert "there is no such file or directory" in refusal(capsys, tmp_path / "none", "--policy", policy)
-
-
-SHARED = (
-    *("--bootstrap-server", "--command-config", "--timeout", "--group", "--strict", "--skip-corrupt"),
-    *("--pause", "--master", "--spark-config", "--engine", "--strategy-timeout", "--json", "--report"),
-)
-
-
-def test_the_options_of_a_replay_are_declared_once_for_replay_and_validate() -> None:
-    group: Any = typer.main.get_command(command_line())
-    declared = {
-        command: {
-            parameter.opts[0]: (parameter.opts, parameter.help, parameter.metavar, parameter.default)
-            for parameter in group.commands[command].params
-            if parameter.param_type_name == "option"
-        }
-        for command in ("replay", "validate")
-    }
-    for option in SHARED:
-        assert declared["validate"][option] == declared["replay"][option]
-    own = {"--strategy", "--mode", "--tables", "--fault"}
-    assert declared["replay"].keys() - declared["validate"].keys() == own
-    own = {"--policy", "--junit", "--github", "--replay-json"}
-    assert declared["validate"].keys() - declared["replay"].keys() == own
 
 
 @pytest.mark.parametrize(
