@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
 from compat_tests.support.running_examples import PARTITIONS, Example, Shop
 
@@ -59,33 +58,6 @@ class TestExamples:
         assert shop.duplicates() == 0
         assert shop.committed() == dict.fromkeys(range(PARTITIONS), 150)
 
-    def test_a_pod_that_is_replaced_under_its_name_causes_no_rebalance(self, shop: Shop, client: str) -> None:
-        module = f"examples.{client}.static_membership"
-        pods = {name: shop.start(module, POD_NAME=name) for name in ("billing-0", "billing-1")}
-        shop.share(*pods.values())
-        shop.produce(20)
-        shop.process_all()
-        rebalances = len(pods["billing-0"].assignments())
-
-        shop.stop(pods["billing-1"])
-        replaced = shop.start(module, POD_NAME="billing-1")
-        shop.share(pods["billing-0"], replaced)
-        shop.produce(20)
-        shop.process_all()
-        assert replaced.assigned() == pods["billing-1"].assigned()
-        assert len(pods["billing-0"].assignments()) == rebalances
-        assert shop.duplicates() == 0
-
-    def test_a_member_with_three_times_the_capacity_gets_three_times_the_partitions(
-        self, shop: Shop, client: str
-    ) -> None:
-        module = f"examples.{client}.custom_strategy"
-        large = shop.start(module, CAPACITY="3")
-        small = shop.start(module, CAPACITY="1")
-        shop.share(large, small)
-        assert (len(large.assigned()), len(small.assigned())) == (3, 1)
-        shop.stop(large, small)
-
     def test_members_that_measure_their_rebalances_log_what_each_cost(self, shop: Shop, client: str) -> None:
         module = f"examples.{client}.metrics"
         first = shop.start(module)
@@ -124,27 +96,6 @@ class TestExamples:
         shop.stop(*members)
         assert shop.duplicates() == 0
         assert not [line for member in members for line in member.lines() if "load is not known" in line]
-
-    def test_a_member_that_skips_the_step_with_both_assignors_is_refused_and_the_group_goes_on(
-        self, shop: Shop, client: str
-    ) -> None:
-        module = f"examples.{client}.cooperative"
-        old = shop.start(module, "--step", "0")
-        shop.share(old)
-        rebalances = len(old.assignments())
-        hasty = shop.start(module, "--step", "2")
-        assert hasty.process.wait(HANG_S) != 0
-        assert any("InconsistentGroupProtocolError" in line for line in hasty.lines())
-        shop.produce(5)
-        shop.process_all()
-        assert len(old.assignments()) == rebalances
-        shop.stop(old)
-
-
-def test_a_group_moves_from_a_stock_assignor_to_ours_member_by_member(kafka: Kafka) -> None:
-    # The group keeps the stock assignor as long as one member supports only that.
-    strategies = roll(kafka, "kafka_python", "rolling_upgrade", "12")
-    assert strategies == ["range", "range", "sticky", "sticky", "sticky"]
 
 
 def test_groups_migrate_from_the_stock_consumer_to_the_cooperative_one_and_back(kafka: Kafka) -> None:

@@ -124,15 +124,6 @@ def test_a_group_of_kip_848_hides_subscriptions(scene: Scene) -> None:
     )
 
 
-def test_a_group_without_members_is_empty(kafka: Kafka, empty_group: str) -> None:
-    live = read(kafka, empty_group)
-    assert (live.state, live.members) == ("Empty", ())
-
-
-def test_a_group_that_does_not_exist_is_dead(kafka: Kafka) -> None:
-    assert read(kafka, "nowhere-to-be-found").state == "Dead"
-
-
 def test_a_missing_broker_is_an_error_within_the_timeout() -> None:
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1"):
         list_groups(Connection("127.0.0.1:1", {}, 0.5))

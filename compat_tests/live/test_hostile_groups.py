@@ -28,6 +28,8 @@ from tests.hostile_names import assert_harmless
 def bootstrap() -> Iterator[str]:
     with KafkaCluster(settings={"group.max.session.timeout.ms": 120_000}) as cluster:
         cluster.create_topic("orders", 3)
+        for group in ("", "other"):
+            commit_offset(cluster.bootstrap, group, "orders", 1)
         with hostile_groups(cluster.bootstrap, "orders"):
             yield cluster.bootstrap
 
@@ -41,8 +43,9 @@ def test_every_group_is_in_the_list_or_named_beside_it(
 ) -> None:
     assert main(["groups", "--json", "-", "--bootstrap-server", bootstrap]) == 0
     as_json = capsys.readouterr()
-    listed = {json.loads(line)["group"] for line in as_json.out.splitlines()}
-    assert listed == set(GROUP_IDS.values()) - WITH_A_ZERO_BYTE
+    listed = {(row := json.loads(line))["group"]: row for line in as_json.out.splitlines()}
+    assert listed.keys() - {"sharing"} == {*GROUP_IDS.values(), "", "other"} - WITH_A_ZERO_BYTE
+    assert listed[""]["state"] == "Empty"
     assert main(["groups", "--bootstrap-server", bootstrap]) == 0
     shown = capsys.readouterr()
     for group in WITH_A_ZERO_BYTE:
@@ -135,35 +138,19 @@ def test_a_group_with_such_a_member_is_judged(undecodable: str, group: str) -> N
     assert judged.returncode in (0, 1), judged.stderr
 
 
-def test_a_group_with_an_empty_id_is_a_line() -> None:
-    with KafkaCluster() as cluster:
-        cluster.create_topic("orders", 3)
-        commit_offset(cluster.bootstrap, "", "orders", 1)
-        commit_offset(cluster.bootstrap, "other", "orders", 1)
-        listed = run(cluster.bootstrap, "groups", "--json", "-")
-        rows = {(row := json.loads(line))["group"]: row for line in listed.stdout.splitlines()}
-        assert (listed.returncode, {group: row["state"] for group, row in rows.items()}) == (
-            0,
-            {"": "Empty", "other": "Empty"},
-        )
-
-
-def test_one_group_that_is_not_described_hides_no_other() -> None:
+def test_one_group_that_is_not_described_hides_no_other(bootstrap: str) -> None:
     from confluent_kafka import ShareConsumer
 
-    with KafkaCluster() as cluster:
-        cluster.create_topic("orders", 3)
-        commit_offset(cluster.bootstrap, "other", "orders", 1)
-        sharing = ShareConsumer({"bootstrap.servers": cluster.bootstrap, "group.id": "sharing"})
-        sharing.subscribe(["orders"])
-        try:
-            deadline = time.monotonic() + HANG_S
-            described = run(cluster.bootstrap, "groups", "describe", "other", "sharing", "missing")
-            while "share or a streams group" not in described.stderr and time.monotonic() < deadline:
-                sharing.poll(0.5)
-                described = run(cluster.bootstrap, "groups", "describe", "other", "sharing", "missing")
-        finally:
-            sharing.close()
+    sharing = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": "sharing"})
+    sharing.subscribe(["orders"])
+    try:
+        deadline = time.monotonic() + HANG_S
+        described = run(bootstrap, "groups", "describe", "other", "sharing", "missing")
+        while "share or a streams group" not in described.stderr and time.monotonic() < deadline:
+            sharing.poll(0.5)
+            described = run(bootstrap, "groups", "describe", "other", "sharing", "missing")
+    finally:
+        sharing.close()
     assert described.returncode == 2
     assert described.stdout.startswith("other: classic, Empty")
     assert "group 'sharing' is listed, and not described as a consumer group" in described.stderr

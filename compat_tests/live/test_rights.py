@@ -189,3 +189,52 @@ def test_nothing_is_judged_while_a_topic_is_hidden(secured: SecuredCluster) -> N
     listed = run(("groups", "--json", "-"), who)
     (summary,) = map(json.loads, listed.stdout.splitlines())
     assert (summary["group"], summary["partitions"]) == ("both", 8)
+
+
+# ---- how to log in
+
+
+def through_tls(secured: SecuredCluster, *arguments: str, **properties: str) -> list[str]:
+    """The command `groups` on the TLS listener without passwords; `__` in a property stands for a dot."""
+    file = secured.folder / "tls.properties"
+    file.write_text("".join(f"{name.replace('__', '.')}={value}\n" for name, value in properties.items()))
+    server = f"localhost:{secured.tls_port}"
+    return ["groups", *arguments, "--bootstrap-server", server, "--command-config", str(file)]
+
+
+def refused(*arguments: str) -> str:
+    """The error of a command that is refused."""
+    done = run_command(*arguments)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    error = done.stderr.splitlines()[-1]  # The lines before it are progress.
+    assert error.startswith("kafka-assignors: error: ")
+    return error
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_the_right_password_opens_and_a_wrong_one_is_not_shown(
+    secured: SecuredCluster, mechanism: str
+) -> None:
+    who = secured.superuser(mechanism)
+    done = run(("groups",), who)
+    assert (done.returncode, said(done)) == (0, [])
+    assert GROUP in done.stdout
+    wrong = secured.with_properties(who, sasl__password="wrong-password")
+    error = refused("groups", *wrong.options)
+    assert "Authentication failed" in error
+    assert "look at the user and the password" in error
+    assert "wrong-password" not in error
+    assert "do not accept each other" in refused("watch", "--once", *wrong.options)
+
+
+def test_the_certificate_of_the_broker_opens_and_is_asked_for(secured: SecuredCluster) -> None:
+    known = {"security__protocol": "SSL", "ssl__ca__location": str(secured.certificate)}
+    done = run_command(*through_tls(secured, **known))
+    assert (done.returncode, said(done)) == (0, [])
+    assert GROUP in done.stdout
+    unknown = refused(*through_tls(secured, security__protocol="SSL"))
+    assert "certificate verify failed" in unknown
+    assert "ssl.ca.location" in unknown
+    silent = refused(*through_tls(secured, "--timeout", "1", security__protocol="PLAINTEXT"))
+    assert f"no answer from localhost:{secured.tls_port} within 1 s" in silent
+    assert "security.protocol" in silent

@@ -6,7 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,19 +50,8 @@ class Pod:
             return None
 
 
-def by_signal(shop: Shop, pod: Pod) -> None:
-    shop.stop(pod.example)
-
-
-def by_request(shop: Shop, pod: Pod) -> None:
-    """Stop as a preStop hook does, before the signal."""
-    assert pod.get("/stop") == 200
-    assert pod.example.process.wait(HANG_S) == 0
-
-
-@pytest.mark.parametrize("stop", [by_signal, by_request])
 def test_a_service_that_is_stopped_at_work_ends_well_and_loses_and_repeats_nothing(
-    shop: Shop, image: Image, stop: Callable[[Shop, Pod], None]
+    shop: Shop, image: Image
 ) -> None:
     first = Pod(shop, image, work_s=0.005)
     shop.wait_for("the first member", lambda: first.get("/ready") == 200)
@@ -71,11 +60,13 @@ def test_a_service_that_is_stopped_at_work_ends_well_and_loses_and_repeats_nothi
     shop.share(first.example, second.example)
     shop.produce(200)
     shop.wait_for("work in hand", lambda: any(first.example.processed()))
-    stop(shop, first)
+    # Stop as a preStop hook does, before the signal.
+    assert first.get("/stop") == 200
+    assert first.example.process.wait(HANG_S) == 0
     shop.share(second.example)
     shop.produce(50)
     shop.process_all()
-    stop(shop, second)
+    shop.stop(second.example)
     assert shop.duplicates() == 0
     assert shop.committed() == dict.fromkeys(range(PARTITIONS), 250)
     assert stored(image, shop) == dict.fromkeys(range(PARTITIONS), (250, 250))

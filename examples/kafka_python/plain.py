@@ -13,16 +13,20 @@ from __future__ import annotations
 
 import logging
 import signal
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
+from kafka.errors import CommitFailedError, KafkaConnectionError, KafkaTimeoutError, RebalanceInProgressError
 
 from examples.command_line import parser, start_logging
 from kafka_assignors_kafka_python import StickyAssignor
 
 log = logging.getLogger("examples.kafka_python")
+
+PAUSE_S = 0.5
+"""The time until the next `poll` while no broker answers."""
 
 MAX_BATCH = 100
 """The maximum number of records in a batch. A rebalance waits for the current batch, which has to finish
@@ -70,7 +74,13 @@ def consume(consumer: KafkaConsumer, topic: str) -> None:
 
 def work(consumer: KafkaConsumer, signals: Sequence[int]) -> None:
     """Process and commit a batch, if there is one."""
-    batches = consumer.poll(timeout_ms=500, max_records=MAX_BATCH)
+    try:
+        batches = consumer.poll(timeout_ms=500, max_records=MAX_BATCH)
+    except KafkaConnectionError as error:
+        # While no broker answers, kafka-python can raise what its own request for metadata met.
+        log.warning("no broker answers: %s", error)
+        time.sleep(PAUSE_S)
+        return
     for partition, records in batches.items():
         for record in records:
             process(record)
