@@ -1,8 +1,4 @@
-"""A member program (see `compat_tests.support.member_reports`): one FastStream application.
-
-With `cooperative-sticky` it consumes cooperatively, through `use`; with other strategies it is eager, and the
-assignors are arguments.
-"""
+"""A member program (see `compat_tests.support.member_reports`): one cooperative FastStream application."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from faststream.kafka import KafkaBroker
 from faststream.kafka.annotations import KafkaMessage
 
-from compat_tests.aiokafka.member import assignor_of
 from compat_tests.support.member_reports import MemberSpec, Reporter
 from examples.aiokafka.in_faststream import use
 
@@ -35,12 +30,7 @@ class Listener(ConsumerRebalanceListener):
 
 async def main() -> None:
     spec, reporter = MemberSpec.from_arguments(), Reporter()
-    broker = KafkaBroker(spec.bootstrap, client_id=spec.name)
-    assignors = [assignor_of(spec, name) for name in spec.assignors]
-    settings: dict[str, Any] = {"partition_assignment_strategy": assignors}
-    if [*spec.assignors] == ["cooperative-sticky"]:
-        use(broker)
-        settings = {}
+    broker = use(KafkaBroker(spec.bootstrap, client_id=spec.name))
     listener = Listener(reporter)
     subscriber = broker.subscriber(
         *spec.topics,
@@ -49,7 +39,6 @@ async def main() -> None:
         heartbeat_interval_ms=300,
         session_timeout_ms=spec.session_timeout_ms,
         listener=listener,
-        **settings,
     )
     listener.subscriber = subscriber
 

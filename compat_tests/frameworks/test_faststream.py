@@ -1,9 +1,8 @@
-"""Groups of FastStream applications, eager through arguments and cooperative through `use`."""
+"""Groups of FastStream applications that are cooperative through `use`."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import pytest
@@ -15,19 +14,13 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from examples.aiokafka.in_faststream import drain, use
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, CooperativeStickyAssignor
+from kafka_assignors_aiokafka import CooperativeStickyAssignor
 
 PROGRAM = "compat_tests.frameworks.faststream_member"
 
 
-class TestEager(FrameworkScenarios):
-    program = PROGRAM
-    strategies = ("sticky",)
-
-
 class TestCooperative(FrameworkScenarios):
     program = PROGRAM
-    strategies = ("cooperative-sticky",)
 
     def check(self, group: GroupOfMembers) -> None:
         # A member may have no partitions only in the generation in which it joins.
@@ -46,40 +39,6 @@ class Heard(ConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned: set[Any]) -> None:
         self.calls.append(("assigned", len(assigned)))
-
-
-def test_a_member_that_keeps_its_partitions_is_not_warned_of_having_none(
-    kafka: Kafka, caplog: pytest.LogCaptureFixture
-) -> None:
-    kafka.create_topic("faststream-keeps", 2)
-    heard = Heard()
-
-    async def play() -> None:
-        async with asyncio.timeout(HANG_S):  # type: ignore[attr-defined]  # Python 3.11
-            keeps, comes = (use(KafkaBroker(kafka.bootstrap)) for _ in range(2))
-            first = keeps.subscriber("faststream-keeps", group_id="keeps", listener=heard, **QUICK)
-            second = comes.subscriber("faststream-keeps", group_id="keeps", **QUICK)
-            for subscriber in (first, second):
-                subscriber(ignore)
-            await keeps.start()
-            assert type(first.consumer).__mro__[1] is CooperativeAIOKafkaConsumer
-            while not first.consumer.assignment():
-                await asyncio.sleep(0.05)
-            caplog.clear()
-            await comes.start()
-            while len(second.consumer.assignment()) != 1 or len(first.consumer.assignment()) != 1:
-                await asyncio.sleep(0.05)
-            while heard.calls[-1] != ("assigned", 0):
-                await asyncio.sleep(0.05)
-            warned = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
-            # The joining member has no partitions in its first generation, and is warned of that.
-            assert sum("no partition assignments" in text for text in warned) <= 1, warned
-            assert all(first.consumer._coordinator.member_id not in text for text in warned)
-            await comes.stop()
-            await keeps.stop()
-
-    asyncio.run(play())
-    assert ("revoked", 1) in heard.calls
 
 
 class Restores(Heard):

@@ -7,4 +7,3 @@ from compat_tests.frameworks.framework_scenarios import FrameworkScenarios
 
 class TestCooperative(FrameworkScenarios):
     program = "compat_tests.frameworks.kstreams_member"
-    strategies = ("cooperative-sticky",)

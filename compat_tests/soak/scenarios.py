@@ -17,19 +17,10 @@ from compat_tests.scenarios.in_process import polling_until
 from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
 from kafka_assignors.rebalance.events import HeartbeatAnswered
-from kafka_assignors_strategies import Standby
 
 __all__ = ["TURN_MS", "ObjectScenarios"]
 
 TURN_MS = 10
-
-STAYING = [
-    pytest.param("cooperative", False, id="cooperative"),
-    pytest.param("eager", True, id="eager-static"),
-    pytest.param("cooperative", True, id="cooperative-static", marks=pytest.mark.exhaustive),
-    pytest.param("eager", False, id="eager", marks=pytest.mark.exhaustive),
-]
-"""A member that stays while another one joins and leaves, and whether it is a static member."""
 
 
 class Heartbeats:
@@ -135,49 +126,24 @@ class ObjectScenarios(ABC):
     # ---- quiet members
 
     @contextlib.contextmanager
-    def quiet(self, broker: Broker, situation: str, kind: str = "cooperative") -> Iterator[Any]:
+    def quiet(self, broker: Broker, owns: int) -> Iterator[Any]:
+        """A member of a group that has one partition, which is its own, or another member's."""
         group = broker.new_group()
-        if situation in ("idle", "paused"):
-            topic, owns = (QUIET, 1) if situation == "idle" else (FULL, 2)
-            with self.consuming(broker, group, topic, owns=owns, kind=kind) as consumer:
-                if situation == "paused":
-                    consumer.pause(*consumer.assignment())
-                    consumer.seek_to_beginning()
-                yield consumer
-            return
-        ours: Any = self.plugin
-        roles: list[dict[str, Any]] = [{}, {}]
-        if situation == "standby":
-            strategies = [ours.assignor(Standby(standby=each)) for each in (False, True)]
-            roles = [{"partition_assignment_strategy": [each]} for each in strategies]
-        with contextlib.ExitStack() as stack:
-            # The assignor is sticky, so the first member keeps the only partition.
-            first, second = (
-                stack.enter_context(contextlib.closing(self.make(broker, group, QUIET, kind=kind, **role)))
-                for role in roles
-            )
-            polling_until(lambda: len(first.assignment()) == 1, first)
-            polling_until(
-                lambda: self.membership(second)[1] > 0 and len(first.assignment()) == 1, first, second
-            )
-            yield second
+        with self.consuming(broker, group, QUIET, owns=1) as first:
+            if owns:
+                yield first
+                return
+            # The assignor is sticky, so the first member keeps the partition.
+            with contextlib.closing(self.make(broker, group, QUIET)) as second:
+                polling_until(lambda: self.membership(second)[1] > 0, first, second)
+                yield second
 
-    @pytest.mark.parametrize("situation", ["idle", "without-partitions", "paused", "standby"])
-    def test_turns_and_heartbeats_of_a_quiet_cooperative_member_add_nothing(
-        self, broker: Broker, situation: str
-    ) -> None:
-        with self.quiet(broker, situation) as consumer:
+    @pytest.mark.parametrize("owns", [1, 0], ids=["idle", "without partitions"])
+    def test_turns_and_heartbeats_of_a_quiet_member_add_nothing(self, broker: Broker, owns: int) -> None:
+        with self.quiet(broker, owns) as consumer:
             heartbeats = Heartbeats(self.coordinator(consumer))
-            owned = len(consumer.assignment())
             assert self.grown(lambda: heartbeats.turn(consumer), times=25) == {}
-            assert len(consumer.assignment()) == owned
-
-    @pytest.mark.parametrize("situation", ["idle", "without-partitions"])
-    def test_turns_of_a_quiet_member_with_an_assignor_of_ours_add_nothing(
-        self, broker: Broker, situation: str
-    ) -> None:
-        with self.quiet(broker, situation, "eager") as consumer:
-            assert self.grown(lambda: consumer.poll(timeout_ms=TURN_MS), times=25) == {}
+            assert len(consumer.assignment()) == owns
 
     # ---- busy members
 
@@ -199,26 +165,9 @@ class ObjectScenarios(ABC):
         with self.consuming(broker, broker.new_group(), FULL, owns=2) as consumer:
             assert self.grown(lambda: self.commit_at_once(consumer), times=10) == {}
 
-    def test_seeks_pauses_and_lookups_add_nothing(self, broker: Broker) -> None:
-        with self.consuming(broker, broker.new_group(), FULL, owns=2) as consumer:
-            owned = list(consumer.assignment())
-
-            def churn() -> None:
-                consumer.pause(*owned)
-                consumer.poll(timeout_ms=TURN_MS)
-                consumer.seek(owned[0], 3)
-                consumer.resume(*owned)
-                consumer.poll(timeout_ms=TURN_MS)
-                consumer.seek_to_beginning(owned[1])
-                assert consumer.position(owned[1]) is not None
-                consumer.committed(owned[0])
-                consumer.end_offsets(owned)
-
-            assert self.grown(churn, times=10) == {}
-
     # ---- rebalances
 
-    @pytest.mark.parametrize(("kind", "static"), STAYING)
+    @pytest.mark.parametrize(("kind", "static"), [("cooperative", False), ("eager", True)])
     def test_a_member_that_joins_and_leaves_adds_nothing(
         self, broker: Broker, kind: str, static: bool
     ) -> None:
@@ -365,6 +314,3 @@ class ObjectScenarios(ABC):
                 pass
 
         assert self.grown(live, times=3) == {}
-
-    def test_consumers_that_never_subscribed_leave_nothing(self, broker: Broker) -> None:
-        assert self.grown(lambda: self.make(broker, broker.new_group()).close(), times=3) == {}

@@ -76,7 +76,7 @@ class TestAiokafka(ObjectScenarios):
 
     @pytest.mark.parametrize("call", ["getone", "getmany"])
     def test_cancelled_calls_for_records_add_nothing(self, broker: Broker, call: str) -> None:
-        with self.quiet(broker, "idle") as consumer:
+        with self.quiet(broker, 1) as consumer:
 
             async def cancel() -> None:
                 asked = consumer.consumer

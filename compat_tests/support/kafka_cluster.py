@@ -30,10 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from compat_tests.support.class_archive import recording, sharing
 from compat_tests.support.fault_proxy import FaultProxy
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.jvm import java_command
+from compat_tests.support.jvm import cached, classpath, java_command, java_home_binary
 from compat_tests.support.kafka_admin import Kafka, KafkaError, TopicDescription
 from compat_tests.support.processes import Processes
 
@@ -44,6 +43,7 @@ BROKER_SETTINGS = "KAFKA_BROKER_SETTINGS"
 RACKS = ("a", "b", "c")
 
 _START_ATTEMPTS = 5
+_QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class KafkaCluster(Kafka):
             settings: broker properties, which override or extend ours.
             heap: the heap size of each broker's JVM.
             ports: chooses that many free ports.
-            record_classes: a file that a broker writes when it is stopped (see `class_archive`).
+            record_classes: a file that a broker writes when it is stopped (see `_shared_classes`).
             proxy: brokers get an additional listener PROXIED, without security unless `settings` says
                 otherwise, and advertise the ports of the proxy on it. Clients that begin with
                 `proxy.bootstrap` use it.
@@ -277,7 +277,8 @@ class KafkaCluster(Kafka):
 
     def _launch(self, broker: _Broker) -> None:
         file = self._record_classes
-        options = self._shared_classes() if file is None else recording(file)
+        recording = (f"-XX:ArchiveClassesAtExit={file}", *_QUIETLY)
+        options = self._shared_classes() if file is None else recording
         command = java_command(
             "kafka.Kafka",
             broker.properties,
@@ -289,7 +290,16 @@ class KafkaCluster(Kafka):
         broker.process = self._processes.start(command, broker.log, cwd=broker.folder)
 
     def _shared_classes(self) -> tuple[str, ...]:
-        return () if self._record_classes is not None else sharing(self._version, _record_classes)
+        """Options for a JVM to share an archive of Java classes (JEP 350): it starts with half the CPU.
+
+        A broker writes the archive when it ends, so the first call starts a broker for it. The archive then
+        stays in the cache of `jvm`. A JVM of another build ignores it, and loads its classes as usual.
+        """
+        if self._record_classes is not None:
+            return ()
+        made_of = (classpath(self._version), str(Path(java_home_binary("java")).resolve()))
+        archive = cached("brokers", ".jsa", made_of, _record_classes)
+        return (f"-XX:SharedArchiveFile={archive}", *_QUIETLY) if archive.exists() else ()
 
     def _wait_ready(self, deadline: float) -> None:
         """Wait until every running broker knows every other."""

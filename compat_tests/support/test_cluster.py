@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, KafkaError, free_ports
+from compat_tests.support.kafka_cluster import Kafka
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,34 +43,6 @@ def wait_until(true: Callable[[], bool], timeout_s: float = HANG_S) -> bool:
     return true()
 
 
-def test_brokers_have_their_classes_from_an_archive(kafka3: KafkaCluster) -> None:
-    for pid in kafka3.pids.values():
-        assert "/.cache/jvm/brokers-" in Path(f"/proc/{pid}/maps").read_text()
-
-
-def test_a_topic_has_the_partitions_and_racks_it_was_given(kafka3: KafkaCluster) -> None:
-    topic = f"moved-{os.getpid()}"
-    kafka3.create_topic(topic, replicas=[[1, 2], [2, 3]])
-    (created,) = kafka3.describe_topics([topic])
-    assert created.replica_racks == (("a", "b"), ("b", "c"))
-
-    kafka3.add_partitions(topic, 3, replicas=[[3, 1]])
-    (grown,) = kafka3.describe_topics([topic])
-    assert grown.replica_racks == (("a", "b"), ("b", "c"), ("c", "a"))
-    assert grown.topic_id == created.topic_id
-
-    kafka3.delete_topic(topic)
-    assert wait_until(lambda: not exists(kafka3, topic))
-
-
-def exists(kafka: Kafka, topic: str) -> bool:
-    try:
-        kafka.describe_topics([topic])
-    except KafkaError:
-        return False
-    return True
-
-
 def test_the_shared_cluster_serves(kafka: Kafka) -> None:
     topic = f"shared-{os.getpid()}"
     kafka.create_topic(topic, 4)
@@ -96,25 +67,6 @@ def test_brokers_end_with_a_killed_owner(number: signal.Signals) -> None:
     assert wait_until(lambda: not Path(folder.decode()).exists())
 
 
-def test_a_port_that_is_taken_is_replaced() -> None:
-    with socket.socket() as rival:
-        rival.bind(("127.0.0.1", 0))
-        rival.listen()
-        taken = rival.getsockname()[1]
-        answers = iter([[taken, *free_ports(1)]])
-        with KafkaCluster(ports=lambda count: next(answers, None) or free_ports(count)) as cluster:
-            assert cluster.racks() == {1: "a"}
-            assert str(taken) not in cluster.bootstrap
-
-
-def test_a_broker_that_cannot_start_says_why() -> None:
-    with (
-        pytest.raises(KafkaError, match=r"group\.min\.session\.timeout\.ms"),
-        KafkaCluster(settings={"group.min.session.timeout.ms": "soon"}),
-    ):
-        pass
-
-
 def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[str]:
     """Run pytest on a test that needs only the fixture `kafka`, with these environment variables."""
     return subprocess.run(
@@ -124,12 +76,6 @@ def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
     )
-
-
-def test_the_environment_can_name_an_existing_cluster(kafka: Kafka) -> None:
-    done = run_shared_cluster_test(KAFKA_BOOTSTRAP_SERVERS=kafka.bootstrap, JAVA_HOME="/no/java/needed")
-    assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 __all__ = ["ALLOWED"]
 
 _AIOKAFKA = "tests/test_consumer.py::TestConsumerIntegration::"
-_KAFKA_PYTHON = "test/integration/test_consumer_integration.py::"
 
 _NO_GROUP = "expects an error of a consumer without a group; the cooperative consumer requires a group"
 _NOTHING_REVOKED = (
