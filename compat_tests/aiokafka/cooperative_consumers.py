@@ -4,41 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
+from compat_tests.scenarios.in_process import RecordingListener
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
-__all__ = ["Listener", "consumer_of", "consuming", "of", "until"]
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+
+__all__ = ["Listener", "consumer_of", "consuming", "of", "until", "with_group"]
 
 
-class Listener(ConsumerRebalanceListener):
-    """Records its calls in order, and runs the test's action for each."""
-
-    def __init__(self, **actions: Callable[[set[TopicPartition]], Any]) -> None:
-        self.calls: list[tuple[str, set[TopicPartition]]] = []
-        self._actions = actions
-
-    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Any:
-        return self._told("revoked", revoked)
-
-    def on_partitions_lost(self, lost: set[TopicPartition]) -> Any:
-        return self._told("lost", lost)
-
-    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Any:
-        return self._told("assigned", assigned)
-
-    def _told(self, what: str, partitions: set[TopicPartition]) -> Any:
-        self.calls.append((what, partitions))
-        return self._actions.get(what, lambda _: None)(partitions)
-
-    def told(self, what: str) -> list[set[TopicPartition]]:
-        return [partitions for call, partitions in self.calls if call == what and partitions]
+class Listener(RecordingListener, ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Its actions may be coroutine functions."""
 
 
 def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaConsumer:
@@ -65,6 +51,26 @@ async def consuming(
         yield consumer
     finally:
         await consumer.stop()
+
+
+def with_group(records: int = 0, **topics: int) -> Callable[[Any], Any]:
+    """The test runs in an event loop with a group; each partition of these topics has so many records."""
+
+    def decorate(test: Any) -> Any:
+        @functools.wraps(test)
+        def run(kafka: Kafka, **arguments: Any) -> None:
+            with GroupOfMembers(kafka, PROGRAM, topics) as group:
+                if records:
+                    group.produce(records)
+                asyncio.run(test(group=group, **arguments))
+
+        parameters = inspect.signature(test).parameters
+        own = inspect.Parameter("kafka", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        others = [each for name, each in parameters.items() if name != "group"]
+        run.__signature__ = inspect.Signature([own, *others])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 async def until(condition: Callable[[], Any]) -> None:

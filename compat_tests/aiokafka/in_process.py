@@ -7,8 +7,8 @@ import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -45,8 +45,6 @@ def waited_for(call: Callable[[], Any]) -> Any:
 class WaitingListener(Listener):
     """Its actions run in a thread of their own, so that they may wait for calls of the consumer."""
 
-    consumer: Any = None
-
     async def _told(self, what: str, partitions: set[TopicPartition]) -> None:
         await asyncio.to_thread(super()._told, what, partitions)
 
@@ -80,7 +78,6 @@ class AIOKafkaInProcess(InProcess):
     sources = for_aiokafka
     topic_partition = TopicPartition
     listener_class = WaitingListener
-    rebalance_timeout: ClassVar = {"rebalance_timeout_ms": int(HANG_S * 1000)}
     commit_errors = (IllegalStateError, CommitFailedError)
     stock_assignors = (RangePartitionAssignor, StickyPartitionAssignor)
 
@@ -99,13 +96,3 @@ class AIOKafkaInProcess(InProcess):
             yield consumer
         finally:
             consumer.close()
-
-    def ask(self, source: Any, topics: Mapping[str, int]) -> Any:
-        return waited_for(lambda: source(topics))
-
-    def noted(self, source: Any, note: Callable[[Mapping[str, int]], object]) -> Any:
-        async def weights(topics: Mapping[str, int]) -> Any:
-            note(topics)
-            return await source(topics)
-
-        return weights

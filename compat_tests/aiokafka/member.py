@@ -12,29 +12,11 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+import kafka_assignors_aiokafka
+from compat_tests.support import member_assignors
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.member_reports import MemberSpec, Orders, Reporter
-from kafka_assignors.messages import JoinedMember
-from kafka_assignors.strategies import load_strategy
-from kafka_assignors_aiokafka import (
-    CapacityAssignor,
-    CooperativeStickyAssignor,
-    RackAwareStickyAssignor,
-    RangeAssignor,
-    RoundRobinAssignor,
-    StickyAssignor,
-    assignor,
-)
-from kafka_assignors_aiokafka._stock import topics_of
-from kafka_assignors_strategies import Rollout
 
-OURS = {
-    "range": RangeAssignor,
-    "roundrobin": RoundRobinAssignor,
-    "sticky": StickyAssignor,
-    "cooperative-sticky": CooperativeStickyAssignor,
-    "rack-aware-sticky": RackAwareStickyAssignor,
-}
 STOCK = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -56,36 +38,8 @@ class Garbage:
         pass
 
 
-class Naive(CooperativeStickyAssignor):
-    """A leader by aiokafka's interface alone: it sees what aiokafka has decoded of the members."""
-
-    def assign(self, cluster: Any, members: Any) -> Any:
-        joined = self.read_members(JoinedMember(id, None, member.encode()) for id, member in members.items())
-        return self.encode_assignments(joined, topics_of(cluster, joined.topics), None).assignments
-
-
 def assignor_of(spec: MemberSpec, name: str) -> Any:
-    kind, _, rest = name.partition(":")
-    if kind == "naive":
-        return Naive()
-    if kind == "stock":
-        return STOCK[rest]
-    if kind == "class":
-        return OURS[rest]
-    if kind == "guarded":
-        return OURS[rest](rack=spec.rack, stay_classic=True)
-    if kind == "capacity":
-        return CapacityAssignor(capacity=int(rest), rack=spec.rack)
-    if kind == "garbage":
-        votes_for, _, metadata = rest.partition(":")
-        return Garbage(votes_for, bytes.fromhex(metadata))
-    if kind == "rollout":
-        return assignor(Rollout(rest), rack=spec.rack)
-    if kind == "rack-aware-sticky" and rest:
-        return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=spec.rack)
-    if rest:
-        return assignor(load_strategy(name), rack=spec.rack)
-    return OURS[name](rack=spec.rack)
+    return member_assignors.assignor_of(kafka_assignors_aiokafka, STOCK, Garbage, name, rack=spec.rack)
 
 
 class Listener(ConsumerRebalanceListener):
@@ -135,7 +89,7 @@ async def consume(
 ) -> None:
     """Consume, and obey the test's orders, until SIGTERM."""
     consumer.subscribe(() if spec.pattern else spec.topics, pattern=spec.pattern, listener=listener)
-    orders = Orders(reporter)
+    orders = Orders()
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     try:
@@ -143,7 +97,6 @@ async def consume(
         while not stopping.is_set():
             if (topics := orders.new_topics()) is not None:
                 consumer.subscribe(topics, listener=listener)
-            orders.announce(consumer, consumer._partition_assignment_strategy)
             if orders.drain:
                 orders.drain = False
                 draining = asyncio.ensure_future(consumer.drain(timeout_ms=HANG_S * 1000))

@@ -10,17 +10,15 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until
+from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until, with_group
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import (
     CooperativeAIOKafkaConsumer,
 )
 
 pytestmark = pytest.mark.exhaustive
 
-PROGRAM = "compat_tests.aiokafka.cooperative_member"
 REFUSED = "on_partitions_revoked of .* failed: .*I will not"
 
 
@@ -28,37 +26,33 @@ def refuse(_: set[TopicPartition]) -> None:
     raise ValueError("I will not")
 
 
-def test_an_error_after_a_cancelled_call_is_raised_in_the_next(kafka: Kafka) -> None:
-    async def run() -> None:
-        listener = Listener(revoked=refuse)
-        async with consuming(group, listener) as consumer:
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(consumer.getmany(timeout_ms=60_000), 0.1)
-            async with consuming(group) as other:
-                await until(lambda: len(other.assignment()) == 2)
-                with pytest.raises(KafkaError, match=REFUSED):
-                    await consumer.getmany()
-            assert await consumer.getmany() == {}
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(run())
+@with_group(orders=4)
+async def test_an_error_after_a_cancelled_call_is_raised_in_the_next(group: GroupOfMembers) -> None:
+    listener = Listener(revoked=refuse)
+    async with consuming(group, listener) as consumer:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(consumer.getmany(timeout_ms=60_000), 0.1)
+        async with consuming(group) as other:
+            await until(lambda: len(other.assignment()) == 2)
+            with pytest.raises(KafkaError, match=REFUSED):
+                await consumer.getmany()
+        assert await consumer.getmany() == {}
 
 
-def test_cancelled_read_leaves_the_error_of_a_listener_to_a_read_that_waits(kafka: Kafka) -> None:
-    async def run() -> None:
-        listener = Listener(revoked=refuse)
-        async with consuming(group, listener) as consumer:
-            cancelled = asyncio.create_task(consumer.getmany(timeout_ms=60_000))
-            waiting = asyncio.create_task(consumer.getone())
-            await until(lambda: len(consumer._fetcher._fetch_waiters) == 2)
-            cancelled.cancel()
-            await asyncio.wait([cancelled])
-            async with consuming(group):
-                with pytest.raises(KafkaError, match=REFUSED):
-                    await asyncio.wait_for(waiting, HANG_S)
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(run())
+@with_group(orders=4)
+async def test_cancelled_read_leaves_the_error_of_a_listener_to_a_read_that_waits(
+    group: GroupOfMembers,
+) -> None:
+    listener = Listener(revoked=refuse)
+    async with consuming(group, listener) as consumer:
+        cancelled = asyncio.create_task(consumer.getmany(timeout_ms=60_000))
+        waiting = asyncio.create_task(consumer.getone())
+        await until(lambda: len(consumer._fetcher._fetch_waiters) == 2)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        async with consuming(group):
+            with pytest.raises(KafkaError, match=REFUSED):
+                await asyncio.wait_for(waiting, HANG_S)
 
 
 @pytest.mark.parametrize(
@@ -70,37 +64,31 @@ def test_cancelled_read_leaves_the_error_of_a_listener_to_a_read_that_waits(kafk
     ],
     ids=["getone", "getmany", "wait_for_assignment"],
 )
-def test_an_error_that_comes_while_a_call_looks_for_records_is_raised_in_it(
-    kafka: Kafka, call: Callable[[CooperativeAIOKafkaConsumer], Any]
+@with_group(orders=1)
+async def test_an_error_that_comes_while_a_call_looks_for_records_is_raised_in_it(
+    group: GroupOfMembers, call: Callable[[CooperativeAIOKafkaConsumer], Any]
 ) -> None:
-    async def run() -> None:
-        async with consuming(group), consuming(group) as consumer:
-            waiting = asyncio.create_task(call(consumer))
-            state = consumer._subscription
-            await until(lambda: state._fetch_waiters or state._assignment_waiters)
-            # The call has been woken, and is about to look for records.
-            for waiter in (*state._fetch_waiters, *state._assignment_waiters):
-                waiter.set_result(None)
-            consumer._subscription.tell(KafkaError("what it has to know"))
-            with pytest.raises(KafkaError, match="what it has to know"):
-                await asyncio.wait_for(waiting, HANG_S)
-            assert await consumer.getmany() == {}
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
-        asyncio.run(run())
+    async with consuming(group), consuming(group) as consumer:
+        waiting = asyncio.create_task(call(consumer))
+        state = consumer._subscription
+        await until(lambda: state._fetch_waiters or state._assignment_waiters)
+        # The call has been woken, and is about to look for records.
+        for waiter in (*state._fetch_waiters, *state._assignment_waiters):
+            waiter.set_result(None)
+        consumer._subscription.tell(KafkaError("what it has to know"))
+        with pytest.raises(KafkaError, match="what it has to know"):
+            await asyncio.wait_for(waiting, HANG_S)
+        assert await consumer.getmany() == {}
 
 
-def test_an_error_before_the_first_subscription_is_not_lost(kafka: Kafka) -> None:
-    async def run() -> None:
-        consumer = CooperativeAIOKafkaConsumer(bootstrap_servers=kafka.bootstrap, group_id=group.id)
-        await asyncio.wait_for(consumer.start(), HANG_S)
-        try:
-            await asyncio.sleep(0)  # The fetcher waits for an assignment.
-            consumer._subscription.tell(KafkaError("what it has to know"))
-            with pytest.raises(KafkaError, match="what it has to know"):
-                await asyncio.wait_for(consumer.getmany(), HANG_S)
-        finally:
-            await consumer.stop()
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
-        asyncio.run(run())
+@with_group(orders=1)
+async def test_an_error_before_the_first_subscription_is_not_lost(group: GroupOfMembers) -> None:
+    consumer = CooperativeAIOKafkaConsumer(bootstrap_servers=group.kafka.bootstrap, group_id=group.id)
+    await asyncio.wait_for(consumer.start(), HANG_S)
+    try:
+        await asyncio.sleep(0)  # The fetcher waits for an assignment.
+        consumer._subscription.tell(KafkaError("what it has to know"))
+        with pytest.raises(KafkaError, match="what it has to know"):
+            await asyncio.wait_for(consumer.getmany(), HANG_S)
+    finally:
+        await consumer.stop()

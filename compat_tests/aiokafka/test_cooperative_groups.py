@@ -6,13 +6,10 @@ import pytest
 
 from compat_tests.scenarios.cooperative import CooperativeGroupScenarios
 from compat_tests.scenarios.leader import ConversionScenarios
-from compat_tests.scenarios.lifecycle import DeletedTopicScenarios
-from compat_tests.scenarios.rollout import RolloutScenarios
-from compat_tests.scenarios.transaction import TransactionScenarios
+from compat_tests.scenarios.rack import RackTradeScenarios
 from compat_tests.scenarios.warm import WarmScenarios
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
-STRATEGY = "cooperative-sticky"
 
 
 class TestCooperativeGroups(CooperativeGroupScenarios):
@@ -21,26 +18,12 @@ class TestCooperativeGroups(CooperativeGroupScenarios):
 
 
 @pytest.mark.exhaustive
-class TestDeletedTopic(DeletedTopicScenarios):
-    program = PROGRAM
-    strategy = STRATEGY
-
-
-@pytest.mark.exhaustive
-class TestTransactions(TransactionScenarios):
-    program = PROGRAM
-    strategy = STRATEGY
-
-
-@pytest.mark.exhaustive
 class TestConversion(ConversionScenarios):
     program = PROGRAM
-    strategy = STRATEGY
-    guarded = "rack-aware-sticky"
 
 
 @pytest.mark.exhaustive
-class TestRollout(RolloutScenarios):
+class TestRackTrade(RackTradeScenarios):
     program = PROGRAM
 
 

@@ -8,91 +8,84 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 
-from compat_tests.aiokafka.cooperative_consumers import Listener, consumer_of, consuming, of, until
+from compat_tests.aiokafka.cooperative_consumers import (
+    Listener,
+    consumer_of,
+    consuming,
+    of,
+    until,
+    with_group,
+)
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
-PROGRAM = "compat_tests.aiokafka.cooperative_member"
+
+@with_group(records=10, orders=4)
+async def test_with_a_pattern_start_returns_with_the_first_assignment(group: GroupOfMembers) -> None:
+    consumer = consumer_of(group)
+    consumer.subscribe(pattern=f"^orders-{group.run}$")
+    try:
+        await asyncio.wait_for(consumer.start(), HANG_S)
+        assert consumer.assignment() == of(group, 0, 1, 2, 3)
+        assert await asyncio.wait_for(consumer.seek_to_beginning(), HANG_S)
+        assert {await consumer.position(tp) for tp in consumer.assignment()} == {0}
+    finally:
+        await consumer.stop()
 
 
-def test_with_a_pattern_start_returns_with_the_first_assignment(kafka: Kafka) -> None:
-    async def run() -> None:
-        consumer = consumer_of(group)
-        consumer.subscribe(pattern=f"^orders-{group.run}$")
-        try:
-            await asyncio.wait_for(consumer.start(), HANG_S)
-            assert consumer.assignment() == of(group, 0, 1, 2, 3)
-            assert await asyncio.wait_for(consumer.seek_to_beginning(), HANG_S)
-            assert {await consumer.position(tp) for tp in consumer.assignment()} == {0}
-        finally:
-            await consumer.stop()
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        group.produce(10)
-        asyncio.run(run())
+@with_group(orders=4)
+async def test_start_returns_after_the_listener_was_called(group: GroupOfMembers) -> None:
+    async with consuming(group, listener := Listener()) as consumer:
+        assert listener.calls == [("assigned", of(group, 0, 1, 2, 3))]
+        assert consumer.assignment() == of(group, 0, 1, 2, 3)
 
 
-def test_start_returns_after_the_listener_was_called(kafka: Kafka) -> None:
-    async def run() -> None:
-        async with consuming(group, listener := Listener()) as consumer:
-            assert listener.calls == [("assigned", of(group, 0, 1, 2, 3))]
-            assert consumer.assignment() == of(group, 0, 1, 2, 3)
+@with_group(orders=4)
+async def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listener(
+    group: GroupOfMembers,
+) -> None:
+    async def commit(revoked: set[TopicPartition]) -> None:
+        assert consumer.assignment() == revoked
+        await released.wait()
+        await asyncio.create_task(consumer.commit(dict.fromkeys(revoked, 7)))
 
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(run())
-
-
-def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listener(kafka: Kafka) -> None:
-    async def run() -> None:
-        async def commit(revoked: set[TopicPartition]) -> None:
-            assert consumer.assignment() == revoked
-            await released.wait()
-            await asyncio.create_task(consumer.commit(dict.fromkeys(revoked, 7)))
-
-        released = asyncio.Event()
-        listener = Listener(revoked=commit)
-        async with consuming(group, listener) as consumer:
-            (tp, *_) = consumer.assignment()
-            await consumer.commit({tp: 3})
-            consumer.unsubscribe()
-            for _ in range(2):  # During the listener call, and after it.
-                assert consumer.assignment() == set()
-                assert consumer.subscription() == set()
-                for offsets in ({tp: 4}, None):
-                    with pytest.raises(IllegalStateError, match="Not subscribed"):
-                        await consumer.commit(offsets)
-                with pytest.raises(IllegalStateError):
-                    await consumer.position(tp)
-                with pytest.raises(IllegalStateError):
-                    consumer.seek(tp, 0)
-                await until(lambda: listener.told("revoked"))
-                released.set()
-                await until(lambda: not consumer._coordinator._member.in_group)
-            assert await consumer.committed(tp) == 7
-            assert await consumer.getmany() == {}
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(run())
+    released = asyncio.Event()
+    listener = Listener(revoked=commit)
+    async with consuming(group, listener) as consumer:
+        (tp, *_) = consumer.assignment()
+        await consumer.commit({tp: 3})
+        consumer.unsubscribe()
+        for _ in range(2):  # During the listener call, and after it.
+            assert consumer.assignment() == set()
+            assert consumer.subscription() == set()
+            for offsets in ({tp: 4}, None):
+                with pytest.raises(IllegalStateError, match="Not subscribed"):
+                    await consumer.commit(offsets)
+            with pytest.raises(IllegalStateError):
+                await consumer.position(tp)
+            with pytest.raises(IllegalStateError):
+                consumer.seek(tp, 0)
+            await until(lambda: listener.told("revoked"))
+            released.set()
+            await until(lambda: not consumer._coordinator._member.in_group)
+        assert await consumer.committed(tp) == 7
+        assert await consumer.getmany() == {}
 
 
-def test_another_listener_is_told_what_is_owned(kafka: Kafka) -> None:
-    async def run() -> None:
-        first, second = Listener(), Listener()
-        async with consuming(group, first) as consumer:
-            consumer.subscribe(list(group.topics), listener=second)
-            await until(lambda: second.told("assigned") == [of(group, 0, 1, 2, 3)])
-            assert consumer.assignment() == of(group, 0, 1, 2, 3)
-            consumer.subscribe(list(group.topics), listener=second)
-            consumer.enforce_rebalance()
-            await until(lambda: len(second.calls) == 2)
-            assert second.calls[-1] == ("assigned", set())
-        assert first.calls == [("assigned", of(group, 0, 1, 2, 3))]
-        assert second.calls[-1] == ("revoked", of(group, 0, 1, 2, 3))
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(run())
+@with_group(orders=4)
+async def test_another_listener_is_told_what_is_owned(group: GroupOfMembers) -> None:
+    first, second = Listener(), Listener()
+    async with consuming(group, first) as consumer:
+        consumer.subscribe(list(group.topics), listener=second)
+        await until(lambda: second.told("assigned") == [of(group, 0, 1, 2, 3)])
+        assert consumer.assignment() == of(group, 0, 1, 2, 3)
+        consumer.subscribe(list(group.topics), listener=second)
+        consumer.enforce_rebalance()
+        await until(lambda: len(second.calls) == 2)
+        assert second.calls[-1] == ("assigned", set())
+    assert first.calls == [("assigned", of(group, 0, 1, 2, 3))]
+    assert second.calls[-1] == ("revoked", of(group, 0, 1, 2, 3))
 
 
 def test_an_empty_rack_is_no_rack_as_in_the_stock_consumer() -> None:
@@ -104,61 +97,41 @@ def test_an_empty_rack_is_no_rack_as_in_the_stock_consumer() -> None:
     asyncio.run(construct())
 
 
-def test_a_member_that_joins_later_can_wait_for_its_first_partition(kafka: Kafka) -> None:
-    async def run() -> None:
-        async with consuming(group) as first, consuming(group) as second:
-            found = await second.wait_for_assignment(timeout_ms=HANG_S * 1000)
-            assert found == second.assignment()
-            assert len(found) == 1
-            assert await first.wait_for_assignment() == first.assignment()
-            async with consuming(group) as standby:
-                assert await standby.wait_for_assignment(timeout_ms=100) == set()
-                waiting = asyncio.create_task(standby.wait_for_assignment())
-                await first.stop()
-                assert len(await asyncio.wait_for(waiting, HANG_S)) == 1
-        with pytest.raises(IllegalStateError, match="after start"):
-            await consumer_of(group).wait_for_assignment()
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
-        asyncio.run(run())
+@with_group(orders=2)
+async def test_a_member_that_joins_later_can_wait_for_its_first_partition(group: GroupOfMembers) -> None:
+    async with consuming(group) as first, consuming(group) as second:
+        found = await second.wait_for_assignment(timeout_ms=HANG_S * 1000)
+        assert found == second.assignment()
+        assert len(found) == 1
+        assert await first.wait_for_assignment() == first.assignment()
+        async with consuming(group) as standby:
+            assert await standby.wait_for_assignment(timeout_ms=100) == set()
+            waiting = asyncio.create_task(standby.wait_for_assignment())
+            await first.stop()
+            assert len(await asyncio.wait_for(waiting, HANG_S)) == 1
+    with pytest.raises(IllegalStateError, match="after start"):
+        await consumer_of(group).wait_for_assignment()
 
 
-class TestMissingTopics:
-    """With the client's default metadata age of five minutes, which is longer than `HANG_S`."""
+# ---- missing topics, with the client's default metadata age of five minutes, which is longer than `HANG_S`
 
-    def test_a_topic_that_is_deleted_and_created_again_is_consumed_from_its_beginning(
-        self, kafka: Kafka
-    ) -> None:
-        async def run() -> None:
-            async with consuming(group) as consumer:
-                offsets: list[int] = []
-                reading = asyncio.ensure_future(read(consumer, offsets))
-                await until(lambda: len(offsets) == 3)
-                await consumer.commit()
-                await asyncio.to_thread(group.delete_topic, "orders")
-                await until(lambda: consumer.assignment() == set())
-                await asyncio.to_thread(group.create_topic, "orders", 1)
-                await asyncio.to_thread(group.produce, 9)
-                await until(lambda: offsets == [*range(3), *range(9)])
-                reading.cancel()
 
-        async def read(consumer: CooperativeAIOKafkaConsumer, offsets: list[int]) -> None:
-            while True:
-                offsets.append((await consumer.getone()).offset)
+@with_group(records=3, orders=1)
+async def test_a_topic_that_is_deleted_and_created_again_is_consumed_from_its_beginning(
+    group: GroupOfMembers,
+) -> None:
+    async def read(consumer: CooperativeAIOKafkaConsumer, offsets: list[int]) -> None:
+        while True:
+            offsets.append((await consumer.getone()).offset)
 
-        with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
-            group.produce(3)
-            asyncio.run(run())
-
-    def test_a_static_member_that_does_not_know_that_it_leads_asks_for_them_too(self, kafka: Kafka) -> None:
-        async def run() -> None:
-            async with consuming(group, group_instance_id="one"):
-                pass
-            async with consuming(group, group_instance_id="one") as consumer:
-                consumer.subscribe(["orders-" + group.run, "late-" + group.run])
-                await until(lambda: len(consumer.assignment()) == 2)
-                await asyncio.to_thread(group.create_topic, "late", 1)
-                await until(lambda: TopicPartition(group.topic("late"), 0) in consumer.assignment())
-
-        with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
-            asyncio.run(run())
+    async with consuming(group) as consumer:
+        offsets: list[int] = []
+        reading = asyncio.ensure_future(read(consumer, offsets))
+        await until(lambda: len(offsets) == 3)
+        await consumer.commit()
+        await asyncio.to_thread(group.delete_topic, "orders")
+        await until(lambda: consumer.assignment() == set())
+        await asyncio.to_thread(group.create_topic, "orders", 1)
+        await asyncio.to_thread(group.produce, 9)
+        await until(lambda: offsets == [*range(3), *range(9)])
+        reading.cancel()

@@ -1,4 +1,4 @@
-"""CooperativeAIOKafkaConsumers in the middle of a join, after unexpected errors, and after a sleep."""
+"""CooperativeAIOKafkaConsumers after unexpected errors, and after a sleep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import KafkaError
 
 from compat_tests.aiokafka.in_process import AIOKafkaInProcess, waited_for
-from compat_tests.scenarios.joins import JoinScenarios
 from compat_tests.scenarios.unexpected import UnexpectedScenarios
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka.cooperative.requests import RequestingCoordinator
@@ -19,10 +18,6 @@ from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignm
 from kafka_assignors_aiokafka.cooperative.topics import WatchingCoordinator
 
 pytestmark = pytest.mark.exhaustive
-
-
-class TestJoins(JoinScenarios, AIOKafkaInProcess):
-    pass
 
 
 class TestUnexpected(UnexpectedScenarios, AIOKafkaInProcess):

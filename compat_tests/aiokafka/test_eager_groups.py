@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,12 +13,9 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
 
-from compat_tests.scenarios.eager import EagerScenarios, SlowRevocationScenarios, StaticMemberScenarios
-from compat_tests.scenarios.leader import ConversionScenarios, LeaderScenarios
-from compat_tests.scenarios.lifecycle import LifecycleScenarios, LostWithTopicScenarios
+from compat_tests.scenarios.eager import EagerScenarios, SlowRevocationScenarios
+from compat_tests.scenarios.leader import LeaderScenarios
 from compat_tests.scenarios.rack import RackScenarios
-from compat_tests.scenarios.standby import StandbyScenarios
-from compat_tests.scenarios.transaction import TransactionScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -46,38 +42,9 @@ class TestLeaders(LeaderScenarios):
     program = PROGRAM
 
 
-@pytest.mark.exhaustive
-class TestStandby(StandbyScenarios):
-    program = PROGRAM
-    cooperative_program = "compat_tests.aiokafka.cooperative_member"
-
-
-class TestConversion(ConversionScenarios):
-    program = PROGRAM
-    warns = False
-
-
 class TestRacks(RackScenarios):
     program = PROGRAM
     other_program = "compat_tests.aiokafka.cooperative_member"
-    reads_followers = "client_rack" in inspect.signature(AIOKafkaConsumer).parameters
-
-
-class TestStaticMembers(StaticMemberScenarios):
-    program = PROGRAM
-
-
-class TestLifecycle(LifecycleScenarios):
-    program = PROGRAM
-    auto_commit_outlives_topics = False
-
-
-class TestLostWithTopic(LostWithTopicScenarios):
-    program = PROGRAM
-
-
-class TestTransactions(TransactionScenarios):
-    program = PROGRAM
 
 
 def consumer_of(group: GroupOfMembers, *assignors: Any, **settings: Any) -> AIOKafkaConsumer:

@@ -11,15 +11,12 @@ from typing import Any
 
 import pytest
 
-from compat_tests.aiokafka.cooperative_consumers import consuming, until
+from compat_tests.aiokafka.cooperative_consumers import consuming, until, with_group
 from compat_tests.support.group_of_members import GroupOfMembers
-from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeStickyAssignor, assignor
 from kafka_assignors_strategies import Weighted
 
 pytestmark = pytest.mark.exhaustive
-
-PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 
 @contextlib.asynccontextmanager
@@ -44,13 +41,10 @@ def ones(topics: Mapping[str, int]) -> dict[str, list[int]]:
     [CooperativeStickyAssignor, lambda: assignor(Weighted(), weights=ones)],
     ids=["sticky", "with weights"],
 )
-def test_a_leader_needs_no_thread_of_the_default_executor(kafka: Kafka, make: Any) -> None:
-    async def lead() -> None:
-        async with (
-            full_default_executor(),
-            consuming(group, partition_assignment_strategy=[make()]) as consumer,
-        ):
-            await until(lambda: len(consumer.assignment()) == 4)
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(lead())
+@with_group(orders=4)
+async def test_a_leader_needs_no_thread_of_the_default_executor(group: GroupOfMembers, make: Any) -> None:
+    async with (
+        full_default_executor(),
+        consuming(group, partition_assignment_strategy=[make()]) as consumer,
+    ):
+        await until(lambda: len(consumer.assignment()) == 4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer
@@ -14,30 +13,11 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+import kafka_assignors_kafka_python
+from compat_tests.support import member_assignors
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, sigterms
-from kafka_assignors.group import Topic
-from kafka_assignors.messages import JoinedMember
-from kafka_assignors.strategies import load_strategy
-from kafka_assignors.wire import Subscription, encode_subscription
-from kafka_assignors_kafka_python import (
-    CapacityAssignor,
-    CooperativeStickyAssignor,
-    RackAwareStickyAssignor,
-    RangeAssignor,
-    RoundRobinAssignor,
-    StickyAssignor,
-    assignor,
-)
-from kafka_assignors_strategies import Rollout
 
-OURS = {
-    "range": RangeAssignor,
-    "roundrobin": RoundRobinAssignor,
-    "sticky": StickyAssignor,
-    "cooperative-sticky": CooperativeStickyAssignor,
-    "rack-aware-sticky": RackAwareStickyAssignor,
-}
 STOCK = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -50,7 +30,6 @@ with contextlib.suppress(ImportError):  # 3.0 and later
 
 KNOWS_STATIC_MEMBERS = "group_instance_id" in KafkaConsumer.DEFAULT_CONFIG
 KNOWS_RACKS = "client_rack" in KafkaConsumer.DEFAULT_CONFIG
-KNOWS_TRANSACTIONS = "isolation_level" in KafkaConsumer.DEFAULT_CONFIG
 
 
 class Garbage(AbstractPartitionAssignor):
@@ -77,50 +56,16 @@ class Garbage(AbstractPartitionAssignor):
         pass
 
 
-class Naive(CooperativeStickyAssignor):
-    """Assigns from what kafka-python 2 decodes of the members: without the partitions that they hold."""
-
-    def assign(self, cluster: Any, members: Any) -> Mapping[str, bytes]:
-        if not isinstance(members, Mapping):
-            members = {one.member_id: one.metadata for one in members}
-        joined = self.read_members(
-            JoinedMember(member_id, None, encode_subscription(version_0(one)))
-            for member_id, one in members.items()
-        )
-        topics = [Topic(name, len(cluster.partitions_for_topic(name) or ())) for name in joined.topics]
-        return self.encode_assignments(joined, topics, None).assignments
-
-
-def version_0(decoded: Any) -> Subscription:
-    topics = decoded.topics if hasattr(decoded, "topics") else decoded.subscription  # before 2.3
-    return Subscription(0, tuple(topics), decoded.user_data or b"")
-
-
 def assignor_of(spec: MemberSpec, name: str, *, stock: bool = False) -> Any:
-    kind, _, rest = name.partition(":")
-    if kind == "naive":
-        return Naive()
-    if kind == "stock":
-        return STOCK[rest]
-    if kind == "class":
-        return OURS[rest]
-    if kind == "guarded":
-        return OURS[rest](rack=spec.rack, stay_classic=True)
-    if kind == "capacity":
-        return CapacityAssignor(capacity=int(rest), rack=spec.rack)
-    if kind == "garbage":
-        votes_for, _, metadata = rest.partition(":")
-        return Garbage(votes_for, bytes.fromhex(metadata))
     # The assignor gets what it does not learn from the consumer.
-    instance_id = None if KNOWS_STATIC_MEMBERS else spec.instance_id
-    rack = spec.rack if stock else None
-    if kind == "rollout":
-        return assignor(Rollout(rest), rack=rack, instance_id=instance_id)
-    if kind == "rack-aware-sticky" and rest:
-        return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=rack, instance_id=instance_id)
-    if rest:
-        return assignor(load_strategy(name), rack=rack, instance_id=instance_id)
-    return OURS[name](rack=rack, instance_id=instance_id)
+    return member_assignors.assignor_of(
+        kafka_assignors_kafka_python,
+        STOCK,
+        Garbage,
+        name,
+        rack=spec.rack if stock else None,
+        instance_id=None if KNOWS_STATIC_MEMBERS else spec.instance_id,
+    )
 
 
 def optional_settings(spec: MemberSpec) -> dict[str, Any]:
@@ -130,8 +75,6 @@ def optional_settings(spec: MemberSpec) -> dict[str, Any]:
         settings["max_poll_interval_ms"] = spec.rebalance_timeout_ms
     if spec.max_poll_interval_ms is not None:
         settings["max_poll_interval_ms"] = spec.max_poll_interval_ms
-    if KNOWS_TRANSACTIONS:
-        settings["isolation_level"] = spec.isolation_level
     if KNOWS_STATIC_MEMBERS:
         settings["group_instance_id"] = spec.instance_id
     if KNOWS_RACKS:
@@ -190,11 +133,10 @@ def consume(
         # outlasts its poll, the consumer hangs (docs/consumers.md, "Limits of the stock consumers").
         for topic in spec.topics if any(name.startswith("stock:") for name in spec.assignors) else ():
             consumer.partitions_for_topic(topic)
-        orders = Orders(reporter)
+        orders = Orders()
         while not stopping:
             if (topics := orders.new_topics()) is not None:
                 consumer.subscribe(topics, listener=listener)
-            orders.announce(consumer, consumer.config["partition_assignment_strategy"])
             if orders.drain:
                 orders.drain = False
                 threading.Thread(target=_drain, args=(consumer, reporter), daemon=True).start()

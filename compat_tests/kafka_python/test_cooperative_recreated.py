@@ -58,8 +58,7 @@ def read(consumer: CooperativeKafkaConsumer, each: int) -> dict[TopicPartition, 
     return offsets
 
 
-@pytest.mark.parametrize("new", [3, 9])
-@pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "not committed"])
+@pytest.mark.parametrize(("new", "is_committed"), [(3, True), (9, False)])
 def test_all_records_of_a_recreated_topic_come(group: GroupOfMembers, new: int, is_committed: bool) -> None:
     with consuming(group) as consumer:
         old = read(consumer, 5)

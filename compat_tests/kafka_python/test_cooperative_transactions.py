@@ -15,10 +15,8 @@ from compat_tests.kafka_python.in_process import (
     committed,
     consuming,
     of,
-    share,
-    until,
 )
-from compat_tests.scenarios.in_process import polling_until
+from compat_tests.scenarios.in_process import polling_until, share
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -49,7 +47,7 @@ def read_from_each(consumer: CooperativeKafkaConsumer) -> None:
         read.update(consumer.poll(timeout_ms=20))
         return read >= consumer.assignment()
 
-    until(has_read)
+    polling_until(has_read)
 
 
 def phase_of(consumer: CooperativeKafkaConsumer) -> Phase:
@@ -61,7 +59,7 @@ def several_heartbeats_later(consumer: CooperativeKafkaConsumer) -> None:
     heartbeat = consumer._coordinator.heartbeat
     for _ in range(4):
         last = heartbeat.last_send
-        until(lambda last=last: heartbeat.last_send > last)  # type: ignore[misc]
+        polling_until(lambda last=last: heartbeat.last_send > last)  # type: ignore[misc]
 
 
 def test_metadata_of_the_group_are_good_until_the_next_poll(kafka: Kafka) -> None:
@@ -78,7 +76,7 @@ def test_metadata_of_the_group_are_good_until_the_next_poll(kafka: Kafka) -> Non
         metadata = first.group_metadata()
         calls = list(listener.calls)
         second.poll(timeout_ms=0)
-        until(lambda: phase_of(second) is Phase.JOINING)
+        polling_until(lambda: phase_of(second) is Phase.JOINING)
         several_heartbeats_later(first)  # The responses report that the group is rebalancing.
         assert first._coordinator._member.must_join
 
@@ -86,7 +84,7 @@ def test_metadata_of_the_group_are_good_until_the_next_poll(kafka: Kafka) -> Non
         commit(producer, 5, tp, metadata)
         assert listener.calls == calls
         share(group, first, second)
-        until(lambda: first.committed(tp) == 5)
+        polling_until(lambda: first.committed(tp) == 5)
 
 
 def test_metadata_of_the_group_wait_for_the_join_that_is_under_way(kafka: Kafka) -> None:
@@ -108,7 +106,7 @@ def test_metadata_of_the_group_wait_for_the_join_that_is_under_way(kafka: Kafka)
         taken: list[Any] = []
         taking = threading.Thread(target=lambda: taken.append(first.group_metadata()))
         taking.start()
-        until(lambda: first._coordinator.hold.is_held)
+        polling_until(lambda: first._coordinator.hold.is_held)
         several_heartbeats_later(first)
         assert taken == []
         second.poll(timeout_ms=0)
@@ -118,7 +116,7 @@ def test_metadata_of_the_group_wait_for_the_join_that_is_under_way(kafka: Kafka)
         tp = min(first.assignment())
         commit(producer, 5, tp, metadata)
         share(group, first, second, third)
-        until(lambda: first.committed(tp) == 5)
+        polling_until(lambda: first.committed(tp) == 5)
 
 
 def test_metadata_of_the_group_do_not_wait_for_ever(kafka: Kafka) -> None:
@@ -149,5 +147,5 @@ def test_a_listener_that_asks_for_metadata_does_not_hold_the_next_join_back(kafk
             second.poll(timeout_ms=0)
             # The revocation requires a second rebalance, which begins without another poll.
             polling_until(lambda: listener.told("revoked"), first)
-            until(lambda: first._coordinator.member.membership.generation >= 3)
+            polling_until(lambda: first._coordinator.member.membership.generation >= 3)
             share(group, first, second)

@@ -1,4 +1,4 @@
-"""CooperativeKafkaConsumers in the middle of a join, after unexpected errors, and after a sleep."""
+"""CooperativeKafkaConsumers after unexpected errors, and after a sleep."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from compat_tests.kafka_python.in_process import (
     committed,
     consuming,
     of,
-    share,
 )
-from compat_tests.scenarios.joins import JoinScenarios
+from compat_tests.scenarios.in_process import share
 from compat_tests.scenarios.unexpected import InjectedError, Once, UnexpectedScenarios, members_of
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -28,10 +27,6 @@ from kafka_assignors_kafka_python.cooperative.requests import RequestingCoordina
 from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
-
-
-class TestJoins(JoinScenarios, KafkaPythonInProcess):
-    pass
 
 
 class TestUnexpected(UnexpectedScenarios, KafkaPythonInProcess):

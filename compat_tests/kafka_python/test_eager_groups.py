@@ -8,20 +8,16 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import kafka
 import pytest
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS, KNOWS_TRANSACTIONS
+from compat_tests.kafka_python.member import KNOWS_RACKS
 from compat_tests.kafka_python.test_assignor import hide_what_members_hold
-from compat_tests.scenarios.eager import EagerScenarios, SlowRevocationScenarios, StaticMemberScenarios
-from compat_tests.scenarios.leader import ConversionScenarios, LeaderScenarios
-from compat_tests.scenarios.lifecycle import LifecycleScenarios, LostWithTopicScenarios
+from compat_tests.scenarios.eager import EagerScenarios, SlowRevocationScenarios
+from compat_tests.scenarios.leader import LeaderScenarios
 from compat_tests.scenarios.rack import RackScenarios
-from compat_tests.scenarios.standby import StandbyScenarios
-from compat_tests.scenarios.transaction import TransactionScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -31,7 +27,6 @@ from kafka_assignors_kafka_python import StickyAssignor, assignor
 PROGRAM = "compat_tests.kafka_python.member"
 COOPERATIVE = "compat_tests.kafka_python.cooperative_member"
 
-COMMITS_WITHOUT_END = kafka.__version__.startswith("2.0.")
 MAKES_INSTANCES = hasattr(AbstractPartitionAssignor, "supported_protocols")
 """kafka-python 3 makes an instance of an assignor class; 2.x uses the class itself."""
 
@@ -52,40 +47,6 @@ class TestLeaders(LeaderScenarios):
 class TestRacks(RackScenarios):
     program = PROGRAM
     other_program = COOPERATIVE if KNOWS_RACKS else PROGRAM
-    reads_followers = KNOWS_RACKS
-
-
-class TestStandby(StandbyScenarios):
-    program = PROGRAM
-    cooperative_program = COOPERATIVE if KNOWS_RACKS else PROGRAM
-
-
-class TestConversion(ConversionScenarios):
-    program = PROGRAM
-    warns = False
-
-
-class TestLifecycle(LifecycleScenarios):
-    program = PROGRAM
-    auto_commit_outlives_topics = not COMMITS_WITHOUT_END
-
-
-if COMMITS_WITHOUT_END:
-
-    class TestLostWithTopic(LostWithTopicScenarios):
-        program = PROGRAM
-
-
-if KNOWS_TRANSACTIONS:  # 2.2 and later
-
-    class TestTransactions(TransactionScenarios):
-        program = PROGRAM
-
-
-if KNOWS_STATIC_MEMBERS:  # 2.3 and later
-
-    class TestStaticMembers(StaticMemberScenarios):
-        program = PROGRAM
 
 
 def test_a_consumer_that_polls_in_steps_shorter_than_a_join_does_not_stand_still(kafka: Kafka) -> None:

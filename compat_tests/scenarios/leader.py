@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from compat_tests.scenarios.eager import OTHERS, by_size
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
-from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire.consumer_protocol import Subscription, encode_subscription
 
@@ -20,6 +20,9 @@ __all__ = ["ConversionScenarios", "LeaderScenarios"]
 KIP848 = "compat_tests.support.kip848_member"
 
 WITNESS = f"{OTHERS}:Witness"
+
+SHARED, OF_ITS_OWN = "cooperative-sticky", "rack-aware-sticky"
+"""Strategies with a name that other clients use too, and with one of its own, whose groups stay classic."""
 
 ONE_HOUR_MS = 3_600_000
 """A metadata age so long that no periodic refresh hides a missing metadata request of the leader."""
@@ -85,16 +88,6 @@ class LeaderScenarios:
             # Otherwise the leader joins again when it has learned of the topic.
             assert after.generation <= before.generation + (1 if self.asks_for_topics else 2)
 
-    def test_the_racks_of_all_replicas_reach_the_leader(self, kafka3: KafkaCluster) -> None:
-        with self.group(kafka3) as group:
-            replicas = [[1, 2], [3, 2], [1, 3]]
-            kafka3.create_topic("orders-in-racks", replicas=replicas)
-            group.topics["orders-in-racks"] = len(replicas)
-            group.start("leader", [WITNESS])
-            group.settle()
-            racks = [["a", "b"], ["b", "c"], ["a", "c"]]
-            assert last_seen(group, "leader")["topics"] == {"orders-in-racks": racks}
-
     # ---- what the leader knows of the members
 
     def test_leader_reads_the_subscription_of_each_version(self, kafka: Kafka) -> None:
@@ -132,44 +125,32 @@ class LeaderScenarios:
         assert [members[name]["generation"] for name in wanted] == [-1, -1, generation, generation]
         assert [members[name]["rack"] for name in wanted] == [None, None, None, "east"]
 
+    def test_racks_of_members_and_replicas_and_data_of_members_reach_the_strategy(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4) as group:
+            alone = self.alone(group)
+            group.start("pod-1", [WITNESS], rack="east", instance_id="pod-1")
+            both = group.settle(after=alone)
+            seen = last_seen(group, "leader")
+            pod = seen["members"][both.names["pod-1"]]
+            assert (pod["rack"], bytes.fromhex(pod["data"])) == ("east", b"pod-1")
+            assert seen["topics"] == {group.topic("orders"): [[*kafka.racks().values()]] * 4}
+
     def alone(self, group: GroupOfMembers) -> Settled:
         group.start("leader", [WITNESS])
         return group.settle()
 
-    def test_leader_reads_owned_partitions_generation_and_rack_of_our_members(self, kafka: Kafka) -> None:
-        with self.group(kafka, orders=4) as group:
-            alone = self.alone(group)
-            group.start("b", [WITNESS], rack="east")
-            both = group.settle(after=alone)
-            group.start("c", [WITNESS])
-            group.settle(after=both)
-            seen = last_seen(group, "leader")
-            of_b = seen["members"][both.names["b"]]
-            assert seen["generation"] > both.generation
-            assert of_b["owned"] == both.of("b")
-            assert of_b["generation"] == both.generation
-            assert of_b["rack"] == "east"
-
 
 class ConversionScenarios:
-    """A KIP-848 member joins: the broker converts the running group, or refuses the member."""
+    """A KIP-848 member joins cooperative ones: the broker converts their group, or refuses the member."""
 
     program: ClassVar[str]
-    strategy: ClassVar[str] = "sticky"
-    """A strategy whose name other clients use too: its groups are converted."""
-
-    guarded: ClassVar[str] = f"{OTHERS}:Reversed"
-    """A strategy with a name of its own: its groups stay classic."""
-
-    warns: ClassVar[bool] = True
-    """Whether members log that the broker assigns."""
 
     def test_a_group_under_a_name_of_its_own_stays_classic_and_the_broker_refuses_the_new_member(
         self, kafka: Kafka
     ) -> None:
         with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
             for member in ("a", "b"):
-                group.start(member, [self.guarded])
+                group.start(member, [OF_ITS_OWN])
             before = group.settle()
 
             group.start("kip848", [], program=KIP848)
@@ -179,29 +160,19 @@ class ConversionScenarios:
                 assigned = [report["generation"] for report in group.members[member].reports("assigned")]
                 assert max(assigned) <= before.generation  # the refused member does not make them join
             # A new generation shows that the group goes on.
-            group.start("c", [self.guarded])
+            group.start("c", [OF_ITS_OWN])
             joined = group.settle("a", "b", "c", after=before)
             assert by_size(joined) == [2, 2, 2]
             # Cooperative members need two generations, and a few more under load; a storm makes hundreds.
             assert joined.generation < before.generation + 20
 
-            group.stop("a", "b", "c")
-            group.start("kip848 again", [], program=KIP848)
-            everything = {group.topic("orders"): [0, 1, 2, 3, 4, 5]}
-            group.wait_for(
-                "an empty group to become one of KIP-848",
-                lambda: any(
-                    {topic: sorted(numbers) for topic, numbers in report["partitions"].items()} == everything
-                    for report in group.members["kip848 again"].reports("assigned")
-                ),
-            )
-
-    def test_a_guarded_group_is_converted_after_its_members_restart_without_the_guard(
+    def test_a_guarded_group_is_converted_after_its_members_restart_without_the_guard_and_back(
         self, kafka: Kafka
     ) -> None:
+        strategy = load_strategy(SHARED)
         with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
             for member in ("a", "b"):
-                group.start(member, [f"guarded:{self.strategy}"])
+                group.start(member, [f"guarded:{SHARED}"])
             settled = group.settle()
             group.start("too early", [], program=KIP848)
             group.wait_for_report("too early", "refused", "group id does not exist")
@@ -209,38 +180,24 @@ class ConversionScenarios:
 
             for member in ("a", "b"):
                 group.stop(member)
-                group.start(member, [self.strategy])
+                group.start(member, [SHARED])
                 settled = group.settle("a", "b", after=settled)
             group.start("kip848", [], program=KIP848)
             converted = group.settle("a", "b", "kip848", after=settled)
             assert by_size(converted) == [2, 2, 2]
-            for member in ("a", "b") if self.warns else ():
-                group.wait_for_report(member, "logged", "uses the protocol of KIP-848")
-
-    def test_in_a_group_that_was_migrated_the_strategy_runs_again_after_the_last_member_of_kip848_has_left(
-        self, kafka: Kafka
-    ) -> None:
-        strategy = load_strategy(self.strategy)
-        with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
             for member in ("a", "b"):
-                group.start(member, [self.strategy])
-            before = group.settle()
-
-            group.start("kip848", [], program=KIP848)
-            for member in ("a", "b") if self.warns else ():
                 report = group.wait_for_report(member, "logged", "uses the protocol of KIP-848")
                 assert f"({strategy.name})" in report["message"]
                 assert repr(group.id) in report["message"]
-            migrated = group.settle(after=before)
-            assert by_size(migrated) == [2, 2, 2]
 
+            # After the last member of KIP-848 has left, the strategy runs again.
             group.stop("kip848")
-            after = group.settle("a", "b", after=migrated)
-            assert after.assignment == group.expected(strategy, after, before=migrated)
+            after = group.settle("a", "b", after=converted)
+            assert after.assignment == group.expected(strategy, after, before=converted)
 
             group.start("kip848 again", [], program=KIP848)
-            again = group.settle(after=after)
+            again = group.settle("a", "b", "kip848 again", after=after)
             assert by_size(again) == [2, 2, 2]
-            for member in ("a", "b") if self.warns else ():  # once
+            for member in ("a", "b"):  # once
                 told = [r["message"] for r in group.members[member].reports("logged")]
                 assert len([message for message in told if "KIP-848" in message]) == 1

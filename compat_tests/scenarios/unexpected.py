@@ -20,8 +20,6 @@ from kafka_assignors.strategy import MemberContext
 
 __all__ = ["InjectedError", "Once", "UnexpectedScenarios", "members_of"]
 
-UNKNOWN_TOPIC, LOADING, NOT_COORDINATOR = 3, 14, 16
-
 
 class InjectedError(Exception):
     """An error that Kafka does not know."""
@@ -173,28 +171,6 @@ class UnexpectedScenarios(InProcess):
             assert once.has_raised
             assert listener.calls[-1] == ("revoked", self.of(group, 0, 1))
             assert self.open_connections(consumer) == 0
-
-    @pytest.mark.parametrize("passing", [LOADING, NOT_COORDINATOR])
-    def test_beside_a_partition_whose_commit_failed_for_good_the_others_are_tried_again(
-        self, kafka: Kafka, passing: int
-    ) -> None:
-        async def answer(sent: Any) -> Any:
-            codes = await sent
-            requested.append({number for _, number in codes})
-            return {tp: answers.pop(tp[1], code) for tp, code in codes.items()}
-
-        answers, requested = {0: UNKNOWN_TOPIC, 1: passing}, list[set[int]]()
-        with GroupOfMembers(kafka, self.program, {"orders": 3}) as group, self.consuming(group) as consumer:
-            share(group, consumer)
-            gone, busy, fine = sorted(self.of(group, 0, 1, 2))
-            commit = consumer.coordinator.offset_commit
-            consumer.coordinator.offset_commit = lambda *request: answer(commit(*request))
-            with pytest.raises(self.kafka_error, match=f"{gone.topic}-0") as error:
-                consumer.commit({gone: 1, busy: 2, fine: 3})
-            assert type(error.value).__name__ == "UnknownTopicOrPartitionError"
-            assert requested == [{0, 1, 2}, {1}]
-            assert consumer.committed(busy) == 2
-            consumer.commit({gone: 4})
 
     def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator_has_answered(
         self, kafka: Kafka, monkeypatch: pytest.MonkeyPatch

@@ -9,19 +9,16 @@ import threading
 from typing import ClassVar
 
 from compat_tests.scenarios.cooperative import (
-    LIBRDKAFKA,
-    STRATEGY,
+    WARM_S,
     CooperativeGroup,
     Partitions,
     owned,
     shares,
 )
-from compat_tests.scenarios.eager import SHORT_SESSION_MS, by_size
+from compat_tests.scenarios.eager import SHORT_SESSION_MS
 from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = ["WarmScenarios"]
-
-WARM_S = 0.5
 
 
 class WarmScenarios:
@@ -32,7 +29,9 @@ class WarmScenarios:
     def group(self, kafka: Kafka, **topics: int) -> CooperativeGroup:
         return CooperativeGroup(kafka, self.program, topics)
 
-    def test_a_partition_moves_when_its_next_owner_is_ready(self, kafka: Kafka) -> None:
+    def test_a_partition_moves_when_its_next_owner_is_ready_also_when_its_owner_drains(
+        self, kafka: Kafka
+    ) -> None:
         with self.group(kafka, orders=6, payments=6) as group:
             group.produce(20)
             for name in ("a", "b"):
@@ -46,26 +45,14 @@ class WarmScenarios:
             assert group.reported("c", "warmed") == owned(three, "c") == group.reported("c", "added")
             assert len(group.members["c"].reports("warming")) == 4
 
-            group.produce(20)
-            group.stop("a")
-            group.wait_for("equal shares", lambda: shares(group, "b", "c") == [6, 6])
-            group.produce(20)
-            group.must_have_delivered_each_record_once(60)
-            group.must_not_have_lost_anything()
-
-    def test_a_member_that_drains_is_idle_when_it_stops_and_everything_was_warm(self, kafka: Kafka) -> None:
-        with self.group(kafka, orders=6) as group:
-            group.produce(20)
-            for name in ("a", "b"):
-                group.join(name, warm_s=WARM_S)
-            before = group.settle()
             group.tell("a", drain=True)
             (drained,) = group.wait_for("a to drain", lambda: group.members["a"].reports("drained"))
             assert drained["all"] is True
-            assert group.reported("b", "warmed") >= owned(before, "a")
+            group.wait_for("equal shares", lambda: shares(group, "b", "c") == [6, 6])
+            assert group.reported("b", "warmed") | group.reported("c", "warmed") >= owned(three, "a")
             group.produce(20)
             group.stop("a")
-            assert by_size(group.settle(after=before)) == [6]
+            group.settle(after=three)
             group.must_have_delivered_each_record_once(40)
             group.must_not_have_lost_anything()
 
@@ -81,21 +68,6 @@ class WarmScenarios:
             group.join("c")  # It needs no warm-up, and gets its share while b still warms.
             group.wait_for("c to have some", lambda: group.reported("c", "added"))
             assert warming <= owned(before, "a")
-
-    def test_other_clients_lead_a_group_and_share_it(self, kafka: Kafka) -> None:
-        with self.group(kafka, orders=6) as group:
-            group.produce(20)
-            group.start("stranger", [STRATEGY], program=LIBRDKAFKA)
-            group.wait_for("the stranger to own it all", lambda: shares(group, "stranger") == [6])
-            group.join("a", warm_s=WARM_S)
-            group.wait_for("equal shares", lambda: shares(group, "stranger", "a") == [3, 3])
-            assert group.reported("a", "warming") == set()
-            group.stop("stranger")
-            group.wait_for("a to own it all", lambda: shares(group, "a") == [6])
-            group.start("another", [STRATEGY], program=LIBRDKAFKA)
-            group.wait_for("equal shares", lambda: shares(group, "another", "a") == [3, 3])
-            group.produce(20)
-            group.must_have_delivered_each_record_once(40)
 
     def test_an_earlier_release_leads_a_group_and_shares_it(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=6) as group:

@@ -91,10 +91,14 @@ async def test_a_lookup_of_the_coordinator_without_an_answer_is_tried_again(user
 @each_client(session_timeout_ms=SESSION_S * 1000, request_timeout_ms=2000)
 async def test_a_join_is_waited_for_as_long_as_the_slowest_member_may_take(user: User, group: Group) -> None:
     since = len(group.requests)
-    group.answer("JoinGroup", Late(3.0))
+    late = {"JoinGroup": Late(3.0), "SyncGroup": Late(3.0)}
+    for api, answer in late.items():
+        group.answer(api, answer)
     group.begin_rebalance()
-    await group.until(lambda: group.sent("SyncGroup", since=since))
-    assert len(group.sent("JoinGroup", since=since)) == 1
+    await group.until(lambda: any(one.scripted is answer and one.answered for one in group.requests))
+    answered = len(group.requests)
+    await group.until(lambda: is_answered(group, answered))
+    assert [len(group.sent(api, since=since)) for api in late] == [1, 1]
 
 
 @each_client(session_timeout_ms=SESSION_S * 1000)

@@ -343,20 +343,6 @@ class GroupOfMembers:
 
     # ---- records
 
-    def keep(self) -> None:
-        """Make the group outlive its members: a broker removes an empty one without offsets at any time.
-
-        It has no members yet.
-        """
-        from confluent_kafka import Consumer, TopicPartition
-
-        consumer = Consumer({"bootstrap.servers": self.kafka.bootstrap, "group.id": self.id})
-        offsets = [TopicPartition(topic, 0, 0) for topic in self.topics]
-        try:
-            consumer.commit(offsets=offsets, asynchronous=False)
-        finally:
-            consumer.close()
-
     def produce(self, records_per_partition: int) -> None:
         """Write this many more records to every partition."""
         from confluent_kafka import Producer

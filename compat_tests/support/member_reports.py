@@ -17,8 +17,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from compat_tests.support.received_bytes import received_by_port
-
 __all__ = [
     "STRATEGIES",
     "MemberSpec",
@@ -42,12 +40,9 @@ class MemberSpec:
 
     - `sticky` …: our assignor of this strategy;
     - `stock:sticky`: the client's own assignor;
-    - `rollout:2`: our `rollout`, for a member that runs release 2;
     - `rack-aware-sticky:1.5`: our assignor, in which one rack miss costs as much as 1.5 moves;
     - `module:attribute`: our assignor of a third-party strategy;
     - `guarded:sticky`: our assignor with `stay_classic`;
-    - `class:sticky`: our class where an instance belongs;
-    - `naive:cooperative-sticky`: ours, but a leader does not see what the members still hold;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes as its metadata.
     """
 
@@ -115,18 +110,13 @@ class Orders:
     Attributes:
         busy: the application is busy and does not poll the client.
         pause_s: how long the listener takes, in seconds.
-        draining: what a member of `rollout` announces from here on; None for no change.
         drain: whether the consumer is to drain.
-
-    On the order `count`, it reports how many bytes the process has received from each port since it started.
     """
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self) -> None:
         self.busy = False
         self.pause_s = 0.0
-        self.draining: bool | None = None
         self.drain = False
-        self._reporter = reporter
         self._topics: list[str] | None = None
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -139,18 +129,7 @@ class Orders:
         self._topics = order.get("topics", self._topics)
         self.busy = order.get("busy", self.busy)
         self.pause_s = order.get("pause_s", self.pause_s)
-        self.draining = order.get("draining", self.draining)
         self.drain = order.get("drain", self.drain)
-        if "count" in order:
-            self._reporter.report("received", count=order["count"], by_port=received_by_port())
-
-    def announce(self, consumer: Any, assignors: Iterable[Any]) -> None:
-        """Make a cooperative consumer announce and rejoin if it was ordered since the last call."""
-        draining, self.draining = self.draining, None
-        if draining is not None:
-            for assignor in assignors:
-                assignor.strategy.announce(draining=draining)
-            consumer.enforce_rebalance()
 
     def new_topics(self) -> list[str] | None:
         """The new subscription; None if it has not changed since the last call."""

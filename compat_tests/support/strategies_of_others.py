@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.member_reports import STRATEGIES
-from kafka_assignors.group import Assignment, Group, Member
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
@@ -28,48 +26,6 @@ class Reversed(Strategy):
             readers = sorted((m.id for m in group.members.values() if topic.name in m.topics), reverse=True)
             for partition in range(topic.partitions if readers else 0):
                 shares[readers[partition % len(readers)]].setdefault(topic.name, []).append(partition)
-        return Assignment(shares)
-
-
-@dataclass(frozen=True)
-class NearestRack(Strategy):
-    """Assigns each partition to the first member in the rack of a replica, else to the last member."""
-
-    name: str = "test-nearest-rack"
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
-
-    def assign(self, group: Group) -> Assignment:
-        shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
-        by_id = sorted(group.members.values(), key=lambda member: member.id)
-        for topic in group.topics.values():
-            readers = [member for member in by_id if topic.name in member.topics]
-            for partition in range(topic.partitions if readers else 0):
-                racks = topic.replica_racks[partition] if topic.replica_racks else frozenset()
-                near = [member for member in readers if member.rack in racks]
-                chosen = (near or readers[::-1])[0]
-                shares[chosen.id].setdefault(topic.name, []).append(partition)
-        return Assignment(shares)
-
-
-@dataclass(frozen=True)
-class ToldByInstance(Strategy):
-    """Members send their instance id as member data; the member that sent "pod-1" gets every partition."""
-
-    name: str = "test-told-by-instance"
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
-
-    def member_data(self, member: MemberContext) -> bytes:
-        return (member.instance_id or "").encode()
-
-    def assign(self, group: Group) -> Assignment:
-        def first(member: Member) -> tuple[bool, str]:
-            return member.data != b"pod-1", member.id
-
-        shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
-        for topic in group.topics.values():
-            readers = [member for member in group.members.values() if topic.name in member.topics]
-            if readers:
-                shares[min(readers, key=first).id][topic.name] = list(range(topic.partitions))
         return Assignment(shares)
 
 
@@ -96,12 +52,15 @@ class Forgetful(Strategy):
 
 @dataclass(frozen=True)
 class Witness(Strategy):
-    """`Reversed`; it also logs the group that it was called with, as JSON."""
+    """`Reversed`; members send their instance ids, and the leader logs the group as JSON."""
 
     log: ClassVar = logging.getLogger(STRATEGIES)
 
     name: str = "test-witness"
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return (member.instance_id or "").encode()
 
     def assign(self, group: Group) -> Assignment:
         self.log.warning("%s", json.dumps(self._seen(group)))
@@ -136,21 +95,4 @@ class CooperativeOnly(Strategy):
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
 
     def assign(self, group: Group) -> Assignment:
-        return CooperativeSticky().assign(group)
-
-
-class StuckWithThree(Strategy):
-    """`CooperativeSticky`, but its first call for a group of three blocks until the test releases it."""
-
-    name = CooperativeSticky.name
-    protocols = CooperativeSticky.protocols
-
-    def __init__(self) -> None:
-        self.stuck = threading.Event()
-        self.released = threading.Event()
-
-    def assign(self, group: Group) -> Assignment:
-        if len(group.members) == 3 and not self.stuck.is_set():
-            self.stuck.set()
-            assert self.released.wait(HANG_S)
         return CooperativeSticky().assign(group)

@@ -8,12 +8,11 @@ import time
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 
-__all__ = ["lag", "member_ids", "silent_server", "write"]
+__all__ = ["lag", "silent_server", "write"]
 
 
 def lag(group: GroupOfMembers, records: Mapping[int, int]) -> str:
@@ -48,13 +47,6 @@ def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
             if not refused.args[0].retriable() or time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
-
-
-def member_ids(group: GroupOfMembers) -> list[str]:
-    """The ids that the coordinator gave to the members of the group, in any state."""
-    admin = AdminClient({"bootstrap.servers": group.kafka.bootstrap})
-    described = admin.describe_consumer_groups([group.id], request_timeout=HANG_S)[group.id].result()
-    return sorted(member.member_id for member in described.members)
 
 
 @contextlib.contextmanager

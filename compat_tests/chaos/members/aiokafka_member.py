@@ -48,7 +48,6 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(_EXECUTOR_THREADS))
         self._orders = ChaosOrders(
-            self._reporter,
             freeze=lambda stand_still: loop.call_soon_threadsafe(self._freeze, stand_still),
             fill_executor=lambda seconds: loop.call_soon_threadsafe(_fill_executor, seconds),
         )

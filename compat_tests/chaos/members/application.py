@@ -148,7 +148,6 @@ class ChaosOrders(Orders):
 
     def __init__(
         self,
-        reporter: Reporter,
         freeze: Callable[[Callable[[], object]], object],
         fill_executor: Callable[[float], object] = lambda _: None,
     ) -> None:
@@ -156,7 +155,7 @@ class ChaosOrders(Orders):
         self.raising = False
         self._freeze = freeze
         self._fill_executor = fill_executor
-        super().__init__(reporter)
+        super().__init__()
 
     def obey(self, order: Mapping[str, Any]) -> None:
         super().obey(order)

@@ -39,7 +39,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._application = Application(self._reporter, spec.name)
         self._open_commits = 0
         self._freeze: Callable[[], object] | None = None
-        self._orders = ChaosOrders(self._reporter, self._freeze_soon)
+        self._orders = ChaosOrders(self._freeze_soon)
         if spec.warm_s is not None:
             self.on_partitions_warming = self._warm
         self._stopping = sigterms()

@@ -21,7 +21,7 @@ class Member:
         self._spec = spec
         self._reporter = Reporter()
         self._application = Application(self._reporter)
-        self._orders = Orders(self._reporter)
+        self._orders = Orders()
         self._owned: set[Partition] = set()
         self._stopping = sigterms()
         self._topics = spec.topics
