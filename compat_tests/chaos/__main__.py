@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from compat_tests.chaos.chaos_group import COPYING_KINDS, KINDS
-from compat_tests.chaos.plan import plan
 from compat_tests.chaos.run import Totals, chaos_brokers, run
 from compat_tests.support.kafka_admin import KafkaError
 
@@ -44,57 +43,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="instead of --kinds: each seed with each of our clients, whose members copy in transactions",
     )
     parser.add_argument("--logs", type=Path, help="keep the logs of runs with violations in this folder")
-    parser.add_argument(
-        "--plan", type=int, metavar="ROUNDS", help="print so many rounds of each seed, run nothing"
-    )
     chosen = parser.parse_args(arguments)
     groups = [[kind] for kind in COPYING_KINDS] if chosen.transactions else [chosen.kinds.split(",")]
     if unknown := {kind for kinds in groups for kind in kinds} - KINDS.keys() - COPYING_KINDS.keys():
         parser.error(f"no such kind: {', '.join(sorted(unknown))}")
     runs = [(seed, kinds) for seed in chosen.seeds for kinds in groups]
-    if chosen.plan:
-        for seed, kinds in runs:
-            _print_plan(seed, kinds, chosen.plan)
-        return 0
 
     totals: list[Totals] = []
     violated: list[int] = []
     unjudged: list[int] = []
-    left = iter(runs)
-    following = next(left, None)
-    while following is not None:
-        seed, kinds = following
+    for seed, kinds in runs:
         try:
             with chaos_brokers() as kafka:
-                while following is not None:
-                    seed, kinds = following
-                    logs = chosen.logs and chosen.logs / f"seed-{seed}-{time.strftime('%H%M%S')}"
-                    found = run(kafka, seed, chosen.minutes, kinds, _tell, logs)
-                    name = f"seed {seed}, {', '.join(kinds)}"
-                    print(f"== {name}: {len(found.violations)} violations\n{found.totals}", flush=True)
-                    totals.append(found.totals)
-                    if found.violations:
-                        violated.append(seed)
-                        print(found.story(), flush=True)
-                    following = next(left, None)
-        except KafkaError as error:
-            # A broker did not return, or did not obey, so the remaining seeds get a new cluster.
+                logs = chosen.logs and chosen.logs / f"seed-{seed}-{time.strftime('%H%M%S')}"
+                found = run(kafka, seed, chosen.minutes, kinds, _tell, logs)
+        except KafkaError as error:  # A broker did not return, or did not obey.
             print(f"== seed {seed}: not judged: {error}", flush=True)
             unjudged.append(seed)
-            following = next(left, None)
+            continue
+        name = f"seed {seed}, {', '.join(kinds)}"
+        print(f"== {name}: {len(found.violations)} violations\n{found.totals}", flush=True)
+        totals.append(found.totals)
+        if found.violations:
+            violated.append(seed)
+            print(found.story(), flush=True)
     if len(totals) > 1:
         print(f"== all seeds\n{functools.reduce(operator.add, totals)}")
     print(
         f"{len(totals)} seeds judged, with violations: {violated or 'none'}, not judged: {unjudged or 'none'}"
     )
     return 1 if violated else 2 if unjudged else 0
-
-
-def _print_plan(seed: int, kinds: Sequence[str], rounds: int) -> None:
-    for number, steps in zip(range(1, rounds + 1), plan(seed, kinds), strict=False):
-        print(f"seed {seed}, round {number}")
-        for step in steps:
-            print(f"  {step.at_s:6.2f} s  {step.action}")
 
 
 def _tell(line: str) -> None:

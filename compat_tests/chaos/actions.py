@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from compat_tests.chaos.rights import Right
 from compat_tests.support.fault_proxy import Fault
 
 __all__ = [
     "Action",
     "AddPartitions",
-    "FillDisk",
-    "FillExecutor",
     "Freeze",
     "HangListener",
     "Join",
@@ -28,7 +25,6 @@ __all__ = [
     "Stall",
     "Subscribe",
     "Suspend",
-    "TakeRight",
 ]
 
 
@@ -118,14 +114,6 @@ class RaiseInListener:
 
 
 @dataclass(frozen=True, slots=True)
-class FillExecutor:
-    """All threads of the default executor of the member's event loop are busy."""
-
-    member: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class NetworkFault:
     """The network between brokers and members has a fault.
 
@@ -138,15 +126,6 @@ class NetworkFault:
 
     def __str__(self) -> str:
         return f"NetworkFault(member={self.member!r}, {self.fault}, seconds={self.seconds})"
-
-
-@dataclass(frozen=True, slots=True)
-class TakeRight:
-    """The member's principal loses a right, and gets it back after `seconds`."""
-
-    member: str
-    right: Right
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +155,6 @@ class KillCoordinator:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class FillDisk:
-    """A broker cannot write to its log, and ends. It starts with free space after `seconds`."""
-
-    broker: int
-    seconds: float
-
-
 Action: TypeAlias = (
     Join
     | Leave
@@ -195,12 +166,9 @@ Action: TypeAlias = (
     | SlowListener
     | HangListener
     | RaiseInListener
-    | FillExecutor
     | NetworkFault
-    | TakeRight
     | Subscribe
     | AddPartitions
     | RestartBroker
     | KillCoordinator
-    | FillDisk
 )

@@ -34,9 +34,8 @@ from compat_tests.chaos.ledger import (
     Partition,
     signed,
 )
-from compat_tests.chaos.members.application import REQUEST_TIMEOUT_MS, TELL_WHERE
+from compat_tests.chaos.members.application import REQUEST_TIMEOUT_MS
 from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
-from compat_tests.chaos.rights import USERS, Rights
 from compat_tests.chaos.writer import WRITE_EVERY_S, Writer
 from compat_tests.interop.mixed_group import JAVA, Kind, MixedGroup
 from compat_tests.support.fault_proxy import Effect, Fault
@@ -109,12 +108,9 @@ class ChaosGroup(MixedGroup):
         self._commits: list[Commit] = []
         self._lagging: dict[Partition, int] = {}
         self.settle_times_s: list[float] = []
-        self._rights = Rights(kafka)
-        self._users: dict[str, str] = {}
 
     def __enter__(self) -> ChaosGroup:
         compile_java()  # Compile before the first event, because it may take seconds.
-        self._rights.grant_all()
         if self._copies is not None:
             self._copies.create_topic()
         super().__enter__()
@@ -182,48 +178,26 @@ class ChaosGroup(MixedGroup):
                 self._note(f"{name} goes on", name)
                 self._thaw(name)
             case actions.Stall(name, seconds):
-                self._tell(name, busy=True)
-                time.sleep(seconds)
-                self._note(f"{name} polls again", name)
-                self._tell(name, busy=False)
+                self._tell_for(seconds, name, "polls again", busy=(True, False))
             case actions.SlowListener(name, pause_s, seconds):
-                self._tell(name, pause_s=pause_s)
-                time.sleep(seconds)
-                self._note(f"the listener of {name} is quick again", name)
-                self._tell(name, pause_s=0.0)
+                self._tell_for(seconds, name, "has a quick listener again", pause_s=(pause_s, 0.0))
             case actions.HangListener(name, seconds):
                 self._tell(name, hang_until=time.monotonic() + seconds)
                 time.sleep(seconds)
             case actions.RaiseInListener(name, seconds):
-                self._tell(name, raising=True)
-                time.sleep(seconds)
-                self._note(f"the listener of {name} raises no more", name)
-                self._tell(name, raising=False)
-            case actions.FillExecutor(name, seconds):
-                self._tell(name, fill_executor_s=seconds)
-                time.sleep(seconds)
-            case actions.TakeRight(name, right, seconds):
-                with self._outage(name), self._rights.without(self._users[name], right):
-                    time.sleep(seconds)
-                self._note(f"{name} has all rights again", name)
+                self._tell_for(seconds, name, "has a listener that raises no more", raising=(True, False))
             case actions.NetworkFault(name, fault, seconds):
                 self._have_fault(name, fault, seconds)
             case actions.Subscribe(name, topics):
                 with contextlib.suppress(BrokenPipeError, ValueError):
                     self.subscribe(name, topics)
-            case (
-                actions.AddPartitions()
-                | actions.RestartBroker()
-                | actions.KillCoordinator()
-                | actions.FillDisk()
-            ):
+            case actions.AddPartitions() | actions.RestartBroker() | actions.KillCoordinator():
                 # Brokers are disturbed one at a time, even if one returns later than planned.
                 with self._brokers:
                     self._do_to_brokers(action)
 
     def _do_to_brokers(
-        self,
-        action: actions.AddPartitions | actions.RestartBroker | actions.KillCoordinator | actions.FillDisk,
+        self, action: actions.AddPartitions | actions.RestartBroker | actions.KillCoordinator
     ) -> None:
         match action:
             case actions.AddPartitions(topic, total):
@@ -236,15 +210,11 @@ class ChaosGroup(MixedGroup):
                 self._note(f"broker {broker} is killed")
                 self._replace_broker(broker, self.kafka.kill, seconds)
 
-            case actions.FillDisk(broker, seconds):
-                self._replace_broker(broker, self.kafka.fill_disk, seconds)
-
     def _door_of(self, name: str) -> dict[str, Any]:
-        """How a member connects. Our members connect through the proxy, each as a separate user."""
+        """How a member connects. Our members connect through the proxy."""
         if not self._kinds[name].ours:
             return {}
-        user = self._users.setdefault(name, USERS[len(self._users) % len(USERS)])
-        door = {"bootstrap": self.kafka.proxy.bootstrap, "user": user}
+        door = {"bootstrap": self.kafka.proxy.bootstrap}
         if self._copies is None:
             return door
         return {**door, "copies_to": self._copies.topic, "isolation_level": "read_committed"}
@@ -269,6 +239,13 @@ class ChaosGroup(MixedGroup):
         # The member may have been killed meanwhile, and its standard input closed.
         with contextlib.suppress(BrokenPipeError, ValueError):
             self.tell(name, **order)
+
+    def _tell_for(self, seconds: float, name: str, then: str, **orders: tuple[Any, Any]) -> None:
+        """Give an order for some seconds: its values at first, and at the end."""
+        self._tell(name, **{order: first for order, (first, _) in orders.items()})
+        time.sleep(seconds)
+        self._note(f"{name} {then}", name)
+        self._tell(name, **{order: last for order, (_, last) in orders.items()})
 
     def _leave(self, name: str) -> None:
         self._asked_to_end.add(name)
@@ -384,10 +361,6 @@ class ChaosGroup(MixedGroup):
     def _what_is_amiss(self) -> str:
         lines = []
         names = self._those_that_should_run()
-        for name in names:
-            if self._kinds[name].ours and self.members[name].running:
-                self.members[name].process.send_signal(TELL_WHERE)
-        time.sleep(1.0)
         for name in names:
             member = self.members[name]
             told = member.reports()

@@ -14,7 +14,7 @@ import bisect
 import dataclasses
 import enum
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -173,7 +173,7 @@ class Happening:
 class Outage:
     """The time without a broker, until it served again or another broker coordinated the group.
 
-    Also the time in which a member could not reach brokers, or lacked a right.
+    Also the time in which a member could not reach brokers.
     """
 
     since: float
@@ -212,18 +212,6 @@ class Ledger:
                 if is_owner and ownership.partition in partitions:
                     return generation
         return None
-
-    def of(self, partition: Partition) -> Ledger:
-        """The entries of this partition."""
-        return dataclasses.replace(
-            self,
-            deliveries=[one for one in self.deliveries if one.partition == partition],
-            ownerships=[one for one in self.ownerships if one.partition == partition],
-            commits=[one for one in self.commits if one.partition == partition],
-            failures=[one for one in self.failures if partition in one.partitions],
-            written=_only(partition, self.written),
-            copies=None if self.copies is None else _only(partition, self.copies),
-        )
 
     def by_partition(self) -> Iterator[tuple[Partition, Ledger]]:
         """Each partition and its entries."""
@@ -280,7 +268,7 @@ def around(ledger: Ledger, at: float, partition: Partition | None, seconds: floa
     """The entries within some seconds of a time: those of the partition, and those of the whole group."""
     part = Ledger(generations=ledger.generations, happenings=ledger.happenings)
     if partition is not None:
-        part = ledger.of(partition)
+        part = dict(ledger.by_partition()).get(partition, part)
     entries: list[tuple[float, str]] = [
         (one.at, str(one))
         for kind in (part.deliveries, part.commits, part.failures, part.generations, part.happenings)
@@ -293,11 +281,4 @@ def around(ledger: Ledger, at: float, partition: Partition | None, seconds: floa
                 (one.until, f"{one.member} owns {name_of(one.partition)} no more: {one.ending.value}")
             )
     near = sorted(entry for entry in entries if abs(entry[0] - at) <= seconds)
-    yield from (f"{when - at:+9.3f} s  {what}" for when, what in _without_the_middle(near, at))
-
-
-def _without_the_middle(entries: Iterable[tuple[float, str]], at: float) -> Sequence[tuple[float, str]]:
-    """At most sixty entries before the time and sixty after it."""
-    before = [entry for entry in entries if entry[0] < at]
-    after = [entry for entry in entries if entry[0] >= at]
-    return [*before[-60:], *after[:60]]
+    yield from (f"{when - at:+9.3f} s  {what}" for when, what in near)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 from compat_tests.chaos.actions import (
     Action,
     AddPartitions,
-    FillDisk,
-    FillExecutor,
     Freeze,
     HangListener,
     Join,
@@ -29,9 +29,7 @@ from compat_tests.chaos.actions import (
     Stall,
     Subscribe,
     Suspend,
-    TakeRight,
 )
-from compat_tests.chaos.rights import Right
 from compat_tests.support.fault_proxy import Direction, Effect, Fault
 
 __all__ = [
@@ -68,9 +66,10 @@ _STATIC = 0.4
 _BROKER_RECOVERS_S = 20.0
 
 _OURS = ("aiokafka", "kafka-python", "aiokafka-copying", "kafka-python-copying")
-"""Kinds of members that connect through the proxy, have their own principals, and know all orders."""
+"""Kinds of members that connect through the proxy and know all orders."""
 
-_ON_A_LOOP = ("aiokafka", "aiokafka-copying")
+_Disturb: TypeAlias = Callable[[str, float], Action]
+"""Makes an action that lasts so many seconds of the member that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +123,20 @@ class _Planner:
             self._leave: 2,
             self._restart: 2,
             self._kill: 2,
-            self._freeze: 3,
-            self._stall: 1.5,
+            partial(self._past_or_within, Freeze): 3,
+            partial(self._for_some_time, Stall, MAX_POLL_INTERVAL_S + 1, MAX_POLL_INTERVAL_S + 4): 1.5,
             self._slow_listener: 2,
             self._subscribe: 2,
             self._add_partitions: 0.7,
-            self._restart_broker: 0.7,
-            self._kill_coordinator: 0.9,
-            self._suspend: 1.5,
-            self._hang_listener: 1,
-            self._raise_in_listener: 1,
-            self._fill_executor: 1,
+            partial(self._end_broker, lambda s: RestartBroker(self.random.choice(BROKERS), s), 4): 0.7,
+            partial(self._end_broker, KillCoordinator, 8): 0.9,
+            partial(self._past_or_within, Suspend, _OURS): 1.5,
+            partial(
+                self._for_some_time, HangListener, REBALANCE_TIMEOUT_S, 2 * REBALANCE_TIMEOUT_S, _OURS
+            ): 1,
+            partial(self._for_some_time, RaiseInListener, 5, 15, _OURS): 1,
             self._network_fault: 3,
             self._network_fault_of_a_broker: 1,
-            self._take_right: 2,
-            self._fill_disk: 0.5,
         }
         self.now += _START_S if steps else 0.0
         while True:
@@ -243,20 +241,17 @@ class _Planner:
             return self._seconds(SESSION_TIMEOUT_S + 1, SESSION_TIMEOUT_S + 7)
         return self._seconds(0.5, SESSION_TIMEOUT_S - 2)
 
-    def _freeze(self) -> Freeze | None:
+    def _past_or_within(self, make: _Disturb, kinds: Collection[str] | None = None) -> Action | None:
         seconds = self._past_the_session_or_within()
-        name = self._busy(seconds)
-        return None if name is None else Freeze(name, seconds)
+        name = self._busy(seconds, kinds)
+        return None if name is None else make(name, seconds)
 
-    def _suspend(self) -> Suspend | None:
-        seconds = self._past_the_session_or_within()
-        name = self._busy(seconds, _OURS)
-        return None if name is None else Suspend(name, seconds)
-
-    def _stall(self) -> Stall | None:
-        seconds = self._seconds(MAX_POLL_INTERVAL_S + 1, MAX_POLL_INTERVAL_S + 4)
-        name = self._busy(seconds)
-        return None if name is None else Stall(name, seconds)
+    def _for_some_time(
+        self, make: _Disturb, least: float, most: float, kinds: Collection[str] | None = None
+    ) -> Action | None:
+        seconds = self._seconds(least, most)
+        name = self._busy(seconds, kinds)
+        return None if name is None else make(name, seconds)
 
     def _slow_listener(self) -> SlowListener | None:
         # The longest calls outlast the rebalance, and the group goes on without the member.
@@ -264,21 +259,6 @@ class _Planner:
         seconds = self._seconds(5, 15)
         name = self._busy(pause + seconds)
         return None if name is None else SlowListener(name, pause, seconds)
-
-    def _hang_listener(self) -> HangListener | None:
-        seconds = self._seconds(REBALANCE_TIMEOUT_S, 2 * REBALANCE_TIMEOUT_S)
-        name = self._busy(seconds, _OURS)
-        return None if name is None else HangListener(name, seconds)
-
-    def _raise_in_listener(self) -> RaiseInListener | None:
-        seconds = self._seconds(5, 15)
-        name = self._busy(seconds, _OURS)
-        return None if name is None else RaiseInListener(name, seconds)
-
-    def _fill_executor(self) -> FillExecutor | None:
-        seconds = self._seconds(5, 15)
-        name = self._busy(seconds, _ON_A_LOOP)
-        return None if name is None else FillExecutor(name, seconds)
 
     def _network_fault(self) -> NetworkFault | None:
         is_blip = self.random.random() < 0.5
@@ -306,11 +286,6 @@ class _Planner:
         latency_s, bytes_per_s = self._seconds(0.1, 1.0), self._seconds(20_000, 200_000)
         return Fault(effect, direction, clients, broker, coordinator_only, latency_s, bytes_per_s)
 
-    def _take_right(self) -> TakeRight | None:
-        seconds = self._past_the_session_or_within()
-        name = self._busy(seconds, _OURS)
-        return None if name is None else TakeRight(name, self.random.choice(list(Right)), seconds)
-
     def _subscribe(self) -> Subscribe | None:
         name = self._pick(self._free())
         if name is None:
@@ -335,23 +310,9 @@ class _Planner:
         self.partitions[topic] = total
         return AddPartitions(topic, total)
 
-    def _restart_broker(self) -> RestartBroker | None:
-        seconds = self._seconds(0, 4)
-        if self._brokers_are_busy(seconds + _BROKER_RECOVERS_S):
-            return None
-        return RestartBroker(self.random.choice(BROKERS), seconds)
-
-    def _kill_coordinator(self) -> KillCoordinator | None:
-        seconds = self._seconds(0, 8)
-        if self._brokers_are_busy(seconds + _BROKER_RECOVERS_S):
-            return None
-        return KillCoordinator(seconds)
-
-    def _fill_disk(self) -> FillDisk | None:
-        seconds = self._seconds(0, 4)
-        if self._brokers_are_busy(seconds + _BROKER_RECOVERS_S):
-            return None
-        return FillDisk(self.random.choice(BROKERS), seconds)
+    def _end_broker(self, make: Callable[[float], Action], most: float) -> Action | None:
+        seconds = self._seconds(0, most)
+        return None if self._brokers_are_busy(seconds + _BROKER_RECOVERS_S) else make(seconds)
 
     def _brokers_are_busy(self, seconds: float) -> bool:
         """Whether brokers are being disturbed; if not, mark them as busy for `seconds`."""

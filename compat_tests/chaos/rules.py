@@ -14,8 +14,8 @@ time: the coordinator goes on with its JoinGroup of an earlier generation (`Gene
 **Duplicates.** A record may be delivered again only if its last ownership ended without a chance to commit:
 the process died, the partitions were lost, or the coordinator had removed the member. A failed commit also
 counts for a member of another client. For our members it counts only if it timed out while a broker was away
-that may have been the coordinator, or failed while the member's network was broken or the member lacked a
-right. A new owner never delivers a record below the offset that was committed at the announcement.
+that may have been the coordinator, or failed while the member's network was broken. A new owner never
+delivers a record below the offset that was committed at the announcement.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from compat_tests.chaos.ledger import (
     name_of,
 )
 
-__all__ = ["RULES", "Duplicates", "Violation", "duplicates", "judge", "unexplained_losses"]
+__all__ = ["RULES", "Duplicates", "Violation", "duplicates", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,24 +284,6 @@ def _with_ownerships(part: Ledger) -> Iterator[tuple[Delivery, Ownership | None]
         yield delivery, own[at - 1] if at and own[at - 1].covers(delivery.at) else None
 
 
-def unexplained_losses(ledger: Ledger, within_s: float = 30.0) -> list[Ownership]:
-    """Partitions that our members lost although nothing was done to them or to brokers shortly before.
-
-    This is not a rule: an overloaded machine is enough to miss a session.
-    """
-    disturbed = [one for one in ledger.happenings if one.member or "roker" in one.what]
-    return [
-        one
-        for one in ledger.ownerships
-        if one.ending is Ending.LOST
-        and one.member not in ledger.without_lease
-        and not any(
-            one.until - within_s < event.at <= one.until and event.member in ("", one.member)
-            for event in disturbed
-        )
-    ]
-
-
 # ---- duplicates
 
 
@@ -374,7 +356,7 @@ _TAKING_OVER_S = 3.0
 def _waited_for_a_broker(part: Ledger, failure: CommitFailure) -> bool:
     return any(
         outage.since <= failure.at <= outage.until + _TAKING_OVER_S
-        # A member that was cut off, or lacked a right, may have got any error.
+        # A member that was cut off may have got any error.
         and (outage.member == failure.member or (not outage.member and "Timeout" in failure.error))
         for outage in part.outages
     )

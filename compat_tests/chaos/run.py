@@ -14,8 +14,7 @@ from pathlib import Path
 from compat_tests.chaos.chaos_group import COPYING_KINDS, ChaosGroup, NotSettledError
 from compat_tests.chaos.ledger import Ledger, around
 from compat_tests.chaos.plan import Step, plan
-from compat_tests.chaos.rights import AUTHORIZER_SETTINGS
-from compat_tests.chaos.rules import Violation, duplicates, judge, unexplained_losses
+from compat_tests.chaos.rules import Violation, duplicates, judge
 from compat_tests.support.fault_proxy import FaultProxy
 from compat_tests.support.kafka_cluster import KafkaCluster
 
@@ -26,37 +25,24 @@ _BROKER_SETTINGS: Mapping[str, object] = {
     "broker.session.timeout.ms": 6000,  # The plan depends on it.
     # A transaction that its producer does not end is aborted soon after its timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
-    **AUTHORIZER_SETTINGS,
 }
 
 
 @contextlib.contextmanager
 def chaos_brokers() -> Iterator[KafkaCluster]:
-    """Three brokers behind a proxy; members log in as users whose rights can be taken away."""
+    """Three brokers behind a proxy."""
     with FaultProxy() as proxy, KafkaCluster(brokers=3, settings=_BROKER_SETTINGS, proxy=proxy) as kafka:
         yield kafka
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The counts of a run, and its seconds."""
+    """The counts of a run: entries of its ledger, events and members by kind, endings of ownerships."""
 
-    minutes: float
-    rounds: int
+    counts: collections.Counter[str]
     events: collections.Counter[str]
     members: collections.Counter[str]
-    records: int
-    deliveries: int
-    delivered_again: int
-    by_zombies: int
-    commits: int
-    signed_commits: int
-    """How many of them name the member that asked for them."""
-    refused_commits: int
-    generations: int
-    ownerships: int
     endings: collections.Counter[str]
-    unexplained_losses: int
     settled_in_s: list[float]
 
     def __add__(self, other: Totals) -> Totals:
@@ -64,26 +50,20 @@ class Totals:
         return Totals(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def __str__(self) -> str:
-        events = ", ".join(f"{count} {name}" for name, count in self.events.most_common())
-        members = ", ".join(f"{count} {kind}" for kind, count in sorted(self.members.items()))
-        endings = ", ".join(f"{count} {ending}" for ending, count in self.endings.most_common())
-        times = self.settled_in_s
-        settled = (
-            f"settled in {statistics.median(times):.1f} s (median), {max(times):.1f} s (most)"
-            if times
-            else "never settled"
-        )
-        return (
-            f"{self.minutes:.1f} minutes, {self.rounds} rounds; {settled}\n"
-            f"{sum(self.events.values())} events: {events}\n"
-            f"{sum(self.members.values())} members: {members}\n"
-            f"{self.records} records, {self.delivered_again} delivered again where that is allowed, "
-            f"{self.by_zombies} of them by zombies without a lease\n"
-            f"{self.commits} commits of a partition, {self.signed_commits} of them name their member; "
-            f"{self.refused_commits} refused requests; "
-            f"{self.generations} generations\n"
-            f"{self.ownerships} ownerships: {endings}; "
-            f"{self.unexplained_losses} of them lost by members of ours without a cause"
+        times = self.settled_in_s or [0.0]
+        return "\n".join(
+            [
+                f"settled in {statistics.median(times):.1f} s (median), {max(times):.1f} s (most)",
+                *(
+                    f"{name}: " + ", ".join(f"{number} {what}" for what, number in counter.most_common())
+                    for name, counter in (
+                        ("counts", self.counts),
+                        ("events", self.events),
+                        ("members", self.members),
+                        ("ownerships", self.endings),
+                    )
+                ),
+            ]
         )
 
 
@@ -142,24 +122,19 @@ def run(
         if violations and logs is not None:
             group.keep_logs(logs)
     again = [duplicates(part) for _, part in ledger.by_partition()]
-    totals = Totals(
-        minutes=(time.monotonic() - begin) / 60,
-        rounds=rounds,
-        events=events,
-        members=started,
-        records=sum(ledger.written.values()),
-        deliveries=sum(one.last - one.first + 1 for one in ledger.deliveries),
-        delivered_again=sum(one.allowed for one in again),
-        by_zombies=sum(one.by_zombies for one in again),
-        commits=len(ledger.commits),
-        signed_commits=sum(bool(one.member) for one in ledger.commits),
-        refused_commits=len(ledger.failures),
-        generations=len(ledger.generations),
-        ownerships=len(ledger.ownerships),
-        endings=collections.Counter(one.ending.value for one in ledger.ownerships),
-        unexplained_losses=len(unexplained_losses(ledger)),
-        settled_in_s=settled_in_s,
-    )
+    counts = {
+        "seconds": round(time.monotonic() - begin),
+        "rounds": rounds,
+        "records": sum(ledger.written.values()),
+        "delivered again where that is allowed": sum(one.allowed for one in again),
+        "delivered by zombies without a lease": sum(one.by_zombies for one in again),
+        "commits of a partition": len(ledger.commits),
+        "commits that name their member": sum(bool(one.member) for one in ledger.commits),
+        "refused commits": len(ledger.failures),
+        "generations": len(ledger.generations),
+    }
+    endings = collections.Counter(one.ending.value for one in ledger.ownerships)
+    totals = Totals(collections.Counter(counts), events, started, endings, settled_in_s)
     return Found(seed, totals, violations, ledger)
 
 

@@ -7,15 +7,12 @@ import socket
 import struct
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from compat_tests.chaos.rights import PASSWORD, USERS, Rights
-from compat_tests.support.fault_proxy import Direction, Effect, Fault, FaultProxy
+from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.kafka_cluster import KafkaCluster
 
 METADATA, HEARTBEAT = 3, 12
 
@@ -131,29 +128,6 @@ def test_a_black_hole_swallows_without_a_reset_and_never_comes_back_to_life(
     wait_for(lambda: proxy.connections(swallowed=True) == 0)
 
 
-def test_the_end_of_a_connection_is_swallowed_too(proxy: FaultProxy, echo: Echo) -> None:
-    with connect(proxy) as connection:
-        assert answers(connection, request(METADATA, "a"))
-        with proxy.fault(Fault(Effect.SWALLOW, Direction.TO_CLIENT)):
-            connection.sendall(request(METADATA, "a"))
-            wait_for(lambda: proxy.connections(swallowed=True) == 1)
-            echo.accepted[0].shutdown(socket.SHUT_RDWR)
-            assert is_silent(connection)
-        assert is_silent(connection)
-
-
-@pytest.mark.parametrize("direction", [Direction.TO_BROKER, Direction.TO_CLIENT])
-def test_proxy_swallows_bytes_of_the_named_direction_only(
-    proxy: FaultProxy, echo: Echo, direction: Direction
-) -> None:
-    with connect(proxy) as connection, proxy.fault(Fault(Effect.SWALLOW, direction)):
-        connection.sendall(request(METADATA, "a"))
-        if direction is Direction.TO_CLIENT:
-            wait_for(lambda: echo.received)
-        assert is_silent(connection)
-        assert bool(echo.received) == (direction is Direction.TO_CLIENT)
-
-
 def test_proxy_delivers_held_bytes_when_the_fault_ends(proxy: FaultProxy, echo: Echo) -> None:
     with connect(proxy) as connection:
         sent = request(METADATA, "a")
@@ -218,28 +192,3 @@ def test_a_fault_concerns_the_client_the_broker_and_the_kind_of_connection_that_
             assert answers(other, request(HEARTBEAT, "b"))
             heartbeats.sendall(request(HEARTBEAT, "a"))
             assert is_silent(heartbeats)
-
-
-def test_clients_find_every_broker_through_the_proxy_and_nowhere_else(brokers: KafkaCluster) -> None:
-    from confluent_kafka import Producer
-
-    Rights(brokers).grant_all()
-    topic = f"proxied-{uuid.uuid4().hex[:8]}"
-    brokers.create_topic(topic, 6, replication_factor=3)
-    producer = Producer(
-        {
-            "bootstrap.servers": brokers.proxy.bootstrap,
-            "client.id": "writer",
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": USERS[0],
-            "sasl.password": PASSWORD,
-        }
-    )
-    metadata = producer.list_topics(timeout=HANG_S)
-    advertised = {f"{broker.host}:{broker.port}" for broker in metadata.brokers.values()}
-    assert advertised == set(brokers.proxy.bootstrap.split(","))
-    for partition in range(6):
-        producer.produce(topic, b"a record", partition=partition)
-    assert producer.flush(HANG_S) == 0
-    assert brokers.proxy.connections("writer") >= 3

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from compat_tests.chaos import plan
-from compat_tests.chaos.actions import FillExecutor, Freeze, Join, Kill, Leave, Suspend
+from compat_tests.chaos.actions import Freeze, Join, Kill, Leave, Suspend
 from compat_tests.chaos.ledger import Ending, Ledger
 from compat_tests.chaos.plan import Step
 from compat_tests.chaos.rules import judge
@@ -36,17 +36,6 @@ def test_a_member_whose_machine_slept_past_its_session_delivers_nothing_that_oth
     assert_kept(ledger)
     lost = {one.member for one in ledger.ownerships if one.ending is Ending.LOST}
     assert {"a", "b"} <= lost  # Others may be lost too, if the test's machine stalls.
-
-
-def test_a_leader_whose_default_executor_is_full_leads_and_keeps_what_it_has(
-    brokers: KafkaCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "SESSION_TIMEOUT_S", 12.0)  # Longer than a busy machine stalls.
-    full = Step(0, FillExecutor("a", 2 * plan.SESSION_TIMEOUT_S))
-    ledger = play(brokers, joins(a="aiokafka"), [full, Step(1, Join("b", "kafka-python", BOTH))])
-    assert_kept(ledger)
-    assert {one.leader for one in ledger.generations} == {"a"}
-    assert not [one for one in ledger.ownerships if one.ending is Ending.LOST]
 
 
 @pytest.mark.exhaustive

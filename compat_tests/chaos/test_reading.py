@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from compat_tests.chaos.ledger import Delivery, Ending, signature, signed
-from compat_tests.chaos.reading import deliveries_of, failures_of, ownerships_of
+from compat_tests.chaos.ledger import Delivery, Ending
+from compat_tests.chaos.reading import deliveries_of, ownerships_of
 
 
 def assigned(at: float, member_id: str, *partitions: int) -> dict[str, object]:
@@ -50,14 +50,3 @@ def test_offsets_with_gaps_are_several_deliveries() -> None:
         Delivery(1.5, "m", ("t", 0), 6, 7),
         Delivery(1.5, "m", ("t", 0), 9, 9),
     ]
-
-
-def test_a_signature_names_a_member_of_any_name() -> None:
-    for member in ("a-1", "a 1", "3"):
-        assert signed(signature(member, 12)) == (member, 12)
-    assert signed("") == ("", 0)
-
-
-def test_failed_commits_are_kept() -> None:
-    (failure,) = failures_of("m", [{**gone("commit_failed", 2, 0, 1), "error": "no"}])
-    assert failure.partitions == {("t", 0), ("t", 1)}

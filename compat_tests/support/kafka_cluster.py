@@ -17,7 +17,6 @@ import base64
 import contextlib
 import os
 import random
-import resource
 import shutil
 import signal
 import socket
@@ -177,23 +176,6 @@ class KafkaCluster(Kafka):
     def kill(self, broker: int) -> None:
         """End a broker at once (SIGKILL)."""
         self._end(broker, signal.SIGKILL, HANG_S)
-
-    def fill_disk(self, broker: int, timeout_s: float = HANG_S) -> None:
-        """Make every write of a broker fail until it ends; a broker that is started again can write.
-
-        Every write fails as on a full disk, with EFBIG instead of ENOSPC. This needs neither a separate file
-        system nor the rights to mount one. The broker ends only if something is written meanwhile.
-        """
-        process = self._broker(broker).process
-        if process is None:
-            raise KafkaError(f"broker {broker} is not running")
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            late = f"broker {broker} goes on for {timeout_s:g} s without room for its log"
-            raise KafkaError(late) from None
-        self._end(broker, signal.SIGKILL, timeout_s)
 
     def start(self, broker: int) -> None:
         """Start a stopped or killed broker with its old port and data, and wait until it serves."""

@@ -71,9 +71,6 @@ class MemberSpec:
     isolation_level: str = "read_uncommitted"
     auto_commit: bool = True
 
-    user: str | None = None
-    """The user that logs in with a password (see `compat_tests.chaos.rights`), if the brokers require one."""
-
     revoke_s: float = 0.0
     """The time that the application takes to give partitions up, in seconds; of a librdkafka member."""
 

@@ -21,7 +21,6 @@ from compat_tests.chaos.members.application import (
     REQUEST_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     copy_of,
-    login,
 )
 from compat_tests.support.member_reports import MemberSpec, by_topic
 
@@ -82,7 +81,6 @@ class CopyingMember(aiokafka_member.Member):
             transactional_id=f"{self._spec.group}-{tp.topic}-{tp.partition}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
-            **login(self._spec),
         )
         try:
             await asyncio.wait_for(producer.start(), _PRODUCER_TIMEOUT_S)

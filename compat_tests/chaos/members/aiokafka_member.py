@@ -5,32 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
-import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import GroupAuthorizationFailedError, KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from compat_tests.aiokafka.member import settings_of
 from compat_tests.chaos.members.application import (
     COMMIT_EVERY_S,
     MOST_COMMITS,
     REQUEST_TIMEOUT_MS,
-    TELL_WHERE,
     Application,
     ChaosOrders,
     Partition,
-    login,
 )
 from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 _STOP_TIMEOUT_S = 5.0
 _START_AGAIN_S = 1.0
-_EXECUTOR_THREADS = 2
 
 
 class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
@@ -46,21 +40,17 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._application = Application(self._reporter, spec.name)
         self._consumer = CooperativeAIOKafkaConsumer(**self._settings())
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(_EXECUTOR_THREADS))
         self._orders = ChaosOrders(
             freeze=lambda stand_still: loop.call_soon_threadsafe(self._freeze, stand_still),
-            fill_executor=lambda seconds: loop.call_soon_threadsafe(_fill_executor, seconds),
         )
         if spec.warm_s is not None:
             self.on_partitions_warming = self._warm
         self._stopping = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
-        loop.add_signal_handler(TELL_WHERE, _tell_where_tasks_wait)
 
     def _settings(self) -> dict[str, Any]:
         return {
             **settings_of(self._spec),
-            **login(self._spec),
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
         }
 
@@ -89,12 +79,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             self._reporter.report("closed")
 
     async def _start(self) -> None:
-        # aiokafka gives up when each broker has failed once, or when a right is missing at that moment.
+        # aiokafka gives up when each broker has failed once.
         while True:
             self._consumer.subscribe(self._spec.topics, listener=self)
             try:
                 return await self._consumer.start()
-            except (GroupAuthorizationFailedError, KafkaConnectionError) as error:
+            except KafkaConnectionError as error:
                 self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
                 await self._consumer.stop()
                 if self._stopping.is_set():
@@ -184,16 +174,6 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def _wait_as_ordered(self) -> None:
         for seconds in self._orders.delays_s():
             await asyncio.sleep(seconds)
-
-
-def _fill_executor(seconds: float) -> None:
-    for _ in range(_EXECUTOR_THREADS):
-        asyncio.get_running_loop().run_in_executor(None, time.sleep, seconds)
-
-
-def _tell_where_tasks_wait() -> None:
-    for task in asyncio.all_tasks():
-        task.print_stack(file=sys.stderr)
 
 
 async def main() -> None:

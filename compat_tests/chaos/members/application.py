@@ -10,21 +10,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, TypeAlias
 
 from compat_tests.chaos.ledger import signature
-from compat_tests.chaos.rights import PASSWORD
-from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, by_topic, machine_time
+from compat_tests.support.member_reports import Orders, Reporter, by_topic, machine_time
 
 __all__ = [
     "COMMIT_EVERY_S",
     "MOST_COMMITS",
     "REQUEST_TIMEOUT_MS",
-    "TELL_WHERE",
     "TRANSACTION_TIMEOUT_MS",
     "Application",
     "ChaosOrders",
     "ListenerError",
     "Partition",
     "copy_of",
-    "login",
     "stand_still",
 ]
 
@@ -40,8 +37,6 @@ REQUEST_TIMEOUT_MS = 15_000
 TRANSACTION_TIMEOUT_MS = 5000
 """The broker aborts an open transaction of a dead member before other members have waited for long."""
 
-TELL_WHERE = signal.SIGUSR2
-"""At this signal, our members log where they are waiting."""
 
 Partition: TypeAlias = tuple[str, int]
 
@@ -142,27 +137,22 @@ class ChaosOrders(Orders):
     stop themselves while no delivery is in progress. `freeze` is called on a separate thread, with a function
     that calls `stand_still`.
 
-    `hang_until`: listener calls last until then. `raising`: they raise at their end. `fill_executor_s`:
-    `fill_executor` keeps all threads of the default executor busy for so many seconds.
+    `hang_until`: listener calls last until then. `raising`: they raise at their end.
     """
 
     def __init__(
         self,
         freeze: Callable[[Callable[[], object]], object],
-        fill_executor: Callable[[float], object] = lambda _: None,
     ) -> None:
         self.hang_until = 0.0
         self.raising = False
         self._freeze = freeze
-        self._fill_executor = fill_executor
         super().__init__()
 
     def obey(self, order: Mapping[str, Any]) -> None:
         super().obey(order)
         self.hang_until = order.get("hang_until", self.hang_until)
         self.raising = order.get("raising", self.raising)
-        if "fill_executor_s" in order:
-            self._fill_executor(order["fill_executor_s"])
         if "freeze_before" in order:
             suspended = order.get("suspended", False)
             self._freeze(functools.partial(stand_still, order["freeze_before"], suspended=suspended))
@@ -181,15 +171,3 @@ class ChaosOrders(Orders):
 def copy_of(topic: str, partition: int, offset: int) -> bytes:
     """The copy of a record; it identifies the record."""
     return f"{topic}/{partition}/{offset}".encode()
-
-
-def login(spec: MemberSpec) -> dict[str, Any]:
-    """The login settings of the member's user, for both clients."""
-    if spec.user is None:
-        return {}
-    return {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": spec.user,
-        "sasl_plain_password": PASSWORD,
-    }

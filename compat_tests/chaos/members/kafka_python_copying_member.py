@@ -21,7 +21,6 @@ from compat_tests.chaos.members.application import (
     REQUEST_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     copy_of,
-    login,
 )
 from compat_tests.support.member_reports import MemberSpec, by_topic
 
@@ -86,7 +85,6 @@ class CopyingMember(kafka_python_member.Member):
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
                 delivery_timeout_ms=REQUEST_TIMEOUT_MS + 1000,
                 max_block_ms=REQUEST_TIMEOUT_MS,
-                **login(self._spec),
             )
             try:
                 producer.init_transactions()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -17,11 +14,9 @@ from compat_tests.chaos.members.application import (
     COMMIT_EVERY_S,
     MOST_COMMITS,
     REQUEST_TIMEOUT_MS,
-    TELL_WHERE,
     Application,
     ChaosOrders,
     Partition,
-    login,
 )
 from compat_tests.kafka_python.member import assignor_of
 from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic, sigterms
@@ -43,7 +38,6 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         if spec.warm_s is not None:
             self.on_partitions_warming = self._warm
         self._stopping = sigterms()
-        signal.signal(TELL_WHERE, _tell_where_threads_are)
         self._consumer = self._made()
 
     def _made(self) -> CooperativeKafkaConsumer:
@@ -74,7 +68,6 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
             "metadata_max_age_ms": spec.metadata_max_age_ms,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
             "isolation_level": spec.isolation_level,
-            **login(spec),
         }
 
     def _freeze_soon(self, freeze: Callable[[], object]) -> None:
@@ -186,12 +179,6 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
     def _wait_as_ordered(self) -> None:
         for seconds in self._orders.delays_s():
             time.sleep(seconds)
-
-
-def _tell_where_threads_are(*_: object) -> None:
-    # Not with `faulthandler`: it reads the stacks of running threads, which can crash the process.
-    for frame in sys._current_frames().values():
-        print(*traceback.format_stack(frame), sep="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
