@@ -36,7 +36,6 @@ def test_they_report_the_same_of_the_recorded_history(
     assert replay_on_both_engines(recorded, strategies=strategies, groups=groups).history.records > 0
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", [bad(), forged(), story()], ids=["bad", "forged", "kip848"])
 def test_they_report_the_same_of_records_that_should_not_be_there(
     spark: SparkSession, tmp_path: Path, log: Log
