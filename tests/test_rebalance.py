@@ -30,10 +30,36 @@ class TestJoining:
         driver.joined(2)
         assert driver.assigned(0) == (events.Install(orders(0)), events.Announce(frozenset()))
 
+    def test_partitions_are_not_delivered_before_the_listener_has_returned(self) -> None:
+        driver = Driver()
+        driver.joined(1)
+        driver.assigned(0)
+        assert not driver.member.may_deliver(("orders", 0), driver.now)
+        driver.tell(events.ListenerReturned())
+        assert driver.member.may_deliver(("orders", 0), driver.now)
+
     def test_delivery_goes_on_through_a_join(self) -> None:
         driver = Driver().owning(0)
         assert driver.rejoin().owned == orders(0)
         assert driver.member.may_deliver(("orders", 0), driver.now)
+
+    def test_the_answer_to_an_abandoned_join_is_not_taken_for_that_of_the_next(self) -> None:
+        driver = Driver().owning()
+        old = driver.rejoin()
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        new = driver.join()
+        assert driver.tell(events.Joined(old.attempt, Membership("a", 2))) == ()
+        assert driver.tell(events.JoinFailed(old.attempt, MembershipError.OTHER, given_id="a")) == ()
+        assert not driver.member.must_join
+        membership = Membership("b", 3)
+        assert driver.tell(events.Joined(new.attempt, membership)) == (events.SendSync(membership),)
+
+    def test_an_assignment_of_an_older_subscription_is_not_installed(self) -> None:
+        driver = Driver()
+        driver.joined(1)
+        driver.tell(events.SubscriptionChanged(frozenset({"payments"})))
+        assert driver.assigned(0) == ()
+        assert driver.member.must_join
 
     def test_a_subscription_changed_back_before_the_join_asks_for_none(self) -> None:
         driver = Driver().owning(0)
@@ -44,6 +70,28 @@ class TestJoining:
 
 
 class TestRevoking:
+    def revoking(self) -> Driver:
+        driver = Driver().owning(0, 1)
+        driver.rejoined(2)
+        assert driver.assigned(0, 2) == (events.Revoke(orders(1)),)
+        return driver
+
+    def test_revocation_comes_before_the_new_assignment(self) -> None:
+        driver = self.revoking()
+        assert driver.member.owned == orders(0, 1)
+        assert driver.tell(events.ListenerReturned()) == (
+            events.Install(orders(0, 2)),
+            events.Announce(orders(2)),
+        )
+
+    def test_revoked_partitions_are_delivered_no_more_but_can_be_committed(self) -> None:
+        driver = self.revoking()
+        assert driver.member.deliverable == orders(0)
+        driver.tell(events.CommitRequested(orders(1)))
+        assert driver.tell(events.CommitsCanBeSent(orders(1))) == (
+            events.SendCommit(Membership("a", 2), orders(1)),
+        )
+
     def test_topics_no_longer_subscribed_are_revoked_before_the_join(self) -> None:
         driver = Driver().owning(0)
         driver.tell(events.SubscriptionChanged(frozenset({"payments"})))
@@ -64,6 +112,24 @@ class TestCallsThatWait:
         driver.calls_at_once = False
         assert driver.assigned(0, 1) == (events.CallDue(orders(2, 3)),)
         return driver
+
+    def test_partitions_lost_before_they_were_announced_are_not_told_of(self) -> None:
+        driver = Driver().owning(0)
+        driver.rejoined(2)
+        driver.calls_at_once = False
+        driver.assigned(0, 1)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        assert driver.tell(events.AboutToCall()) == (events.Install(orders(0)), events.Lose(orders(0)))
+        assert driver.tell(events.ListenerReturned()) == (events.Install(frozenset()),)
+
+    def test_a_first_assignment_lost_before_it_was_announced_is_not_told_of(self) -> None:
+        driver = Driver()
+        driver.joined(1)
+        driver.calls_at_once = False
+        driver.assigned(0, 1)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        assert driver.tell(events.AboutToCall()) == (events.Install(frozenset()),)
+        assert driver.join().owned == frozenset()
 
     def test_the_word_counts_for_a_session(self) -> None:
         driver = self.due()
@@ -105,6 +171,20 @@ class TestLoss:
         assert isinstance(request, events.SendJoin)
         assert (request.membership, request.owned) == (Membership(member_id, -1), frozenset())
 
+    def test_a_generation_refused_during_a_join_is_a_loss_if_the_join_fails(self) -> None:
+        driver = Driver().owning(0)
+        request = driver.rejoin()
+        driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
+        driver.tell(events.JoinFailed(request.attempt, MembershipError.OTHER))
+        assert not driver.member.in_group
+
+    def test_a_heartbeat_error_of_an_earlier_generation_is_ignored(self) -> None:
+        driver = Driver().owning(0, generation=2)
+        driver.tell(
+            events.HeartbeatAnswered(Membership("a", 1), MembershipError.UNKNOWN_MEMBER_ID, driver.now)
+        )
+        assert driver.member.in_group
+
     def test_a_fenced_member_fails_for_good(self) -> None:
         driver = Driver().owning(0)
         (fail,) = driver.heartbeat(MembershipError.FENCED_INSTANCE_ID)
@@ -118,6 +198,13 @@ class TestLease:
         driver = Driver().owning(0)
         assert driver.member.has_lease(driver.now + 44)
         assert not driver.member.has_lease(driver.now + 45)
+
+    def test_the_lease_returns_with_a_response_that_proves_the_coordinator_knows_the_member(self) -> None:
+        driver = Driver().owning(0)
+        driver.now += 60
+        assert not driver.member.has_lease(driver.now)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
+        assert driver.member.may_deliver(("orders", 0), driver.now)
 
     def test_a_heartbeat_answered_ok_that_comes_too_late_to_say_anything_costs_no_rebalance(self) -> None:
         driver = Driver().owning(0)
@@ -153,6 +240,51 @@ class TestPollInterval:
 
 
 class TestClose:
+    def test_a_join_that_is_under_way_goes_on_for_what_is_committed_meanwhile(self) -> None:
+        driver = Driver().owning(0)
+        request = driver.rejoin()
+        assert driver.tell(events.CloseRequested()) == (events.Revoke(orders(0)),)
+        old, new = driver.member.membership, Membership("a", 2)
+        driver.tell(events.CommitRequested(orders(0)))
+        assert driver.tell(events.CommitsCanBeSent(orders(0))) == (events.SendCommit(old, orders(0)),)
+        assert driver.tell(events.Joined(request.attempt, new)) == (events.SendSync(new),)
+        driver.tell(events.CommitAnswered(old, MembershipError.ILLEGAL_GENERATION, orders(0)))
+        assert not driver.member.can_commit
+        driver.assigned(0, 1)
+        assert driver.tell(events.CommitsCanBeSent(orders(0))) == (events.SendCommit(new, orders(0)),)
+        driver.tell(events.CommitAnswered(new, MembershipError.NONE))
+        assert driver.tell(events.ListenerReturned()) == (
+            events.Install(frozenset()),
+            events.SendLeave("a", "the consumer is being closed"),
+        )
+        assert not driver.member.deliverable
+
+    def test_closing_leaves_by_a_member_id_that_is_given_while_partitions_are_revoked(self) -> None:
+        driver = Driver().owning(0)
+        request = driver.rejoin()
+        driver.tell(events.CloseRequested())
+        assert driver.tell(events.JoinFailed(request.attempt, MembershipError.OTHER, given_id="b")) == ()
+        assert driver.tell(events.ListenerReturned())[-1] == events.SendLeave(
+            "b", "the consumer is being closed"
+        )
+
+    def test_a_membership_lost_while_everything_is_revoked_loses_the_commits(self) -> None:
+        driver = Driver().owning(0)
+        membership = driver.rejoined(2)
+        driver.tell(events.CloseRequested())
+        assert driver.tell(events.CommitRequested(orders(0))) == ()
+        (refused,) = driver.tell(events.SyncFailed(membership, MembershipError.UNKNOWN_MEMBER_ID))
+        assert isinstance(refused, events.CommitRefused)
+        assert driver.tell(events.ListenerReturned()) == (events.Install(frozenset()),)
+
+    def test_a_member_that_unsubscribes_during_a_join_commits_as_well(self) -> None:
+        driver = Driver().owning(0)
+        membership = driver.rejoined(2)
+        assert driver.tell(events.SubscriptionChanged(frozenset())) == (events.Revoke(orders(0)),)
+        assert driver.tell(events.CommitRequested(orders(0))) == ()
+        driver.assigned(0)
+        assert driver.tell(events.CommitsCanBeSent(orders(0))) == (events.SendCommit(membership, orders(0)),)
+
     def test_a_static_member_stays_in_the_group(self) -> None:
         driver = Driver(Settings(45, 300, 300, static=True)).owning(0)
         driver.tell(events.CloseRequested())

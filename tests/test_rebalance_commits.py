@@ -16,7 +16,7 @@ from kafka_assignors.rebalance.error_codes import commit_error, membership_error
 from kafka_assignors.rebalance.events import Action, Event, Membership, MembershipError, Partition, Partitions
 from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
-from tests.rebalance_driver import COOPERATIVE, Driver, orders, scene, settled
+from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders, scene, settled
 
 
 def test_a_commit_of_a_recreated_topic_is_refused() -> None:
@@ -25,6 +25,41 @@ def test_a_commit_of_a_recreated_topic_is_refused() -> None:
     assert driver.tell(events.TopicsRecreated(orders(0))) == (events.CommitRefused(orders(0)),)
     sent = driver.tell(events.CommitsCanBeSent(orders(0, 1)))
     assert sent == (events.SendCommit(Membership("a", 1), orders(1)),)
+
+
+def test_a_commit_requested_during_the_sync_waits_for_its_end() -> None:
+    driver = Driver().owning(0)
+    driver.rejoined(2)
+    driver.tell(events.CommitRequested(orders(0)))
+    assert not driver.member.can_commit
+    driver.assigned(0)
+    assert driver.member.can_commit
+
+
+def met_a_rebalance(driver: Driver) -> None:
+    """A commit of partition 0 was sent, and answered with REBALANCE_IN_PROGRESS."""
+    driver.tell(events.CommitRequested(orders(0)))
+    driver.tell(events.CommitsCanBeSent(orders(0)))
+    sent = driver.member.membership
+    driver.tell(events.CommitAnswered(sent, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
+
+
+def test_a_commit_that_met_a_rebalance_waits_for_the_next_sync() -> None:
+    driver = Driver().owning(0)
+    met_a_rebalance(driver)
+    assert driver.member.must_join
+    assert not driver.member.can_commit
+    driver.joined(2)
+    driver.assigned(0)
+    assert driver.member.can_commit
+
+
+def test_a_commit_of_the_listener_before_a_join_does_not_wait_for_that_join() -> None:
+    driver = Driver(protocol=EAGER).owning(0)
+    driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
+    assert driver.tell(events.AboutToJoin(EAGER)) == (events.Revoke(orders(0)),)
+    met_a_rebalance(driver)
+    assert driver.member.can_commit
 
 
 TRANSIENT, FINAL, MEMBERSHIP = (7, 14, 15, 16), (-1, 3, 12, 24, 28, 29, 30, 35, 97), (22, 25, 27, 82)
