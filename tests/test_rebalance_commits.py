@@ -254,6 +254,103 @@ async def error_of(commit: asyncio.Future[None]) -> type[BaseException] | None:
 class TestCommitsOfASession:
     """Which offset is written, and what each caller is told."""
 
+    @pytest.mark.parametrize("how", ["superseded", "abandoned", "lost"])
+    @scene
+    async def test_what_ends_while_the_connection_is_being_opened_is_never_written(self, how: str) -> None:
+        client = Committer(0, ready=False)
+        first = await client.begins(1, 0)
+        if how == "superseded":
+            second = client.commit(2, 0)
+        elif how == "abandoned":
+            first.cancel()
+        else:
+            client.do(client.driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID))
+        await settled()
+        await client.connects()
+        assert client.written == ([of(2, 0)] if how == "superseded" else [])
+        if how == "superseded":
+            await client.answers()
+            assert (await error_of(first), await error_of(second)) == (None, None)
+        elif how == "lost":
+            assert await error_of(first) is CommitFailed
+
+    @scene
+    async def test_no_commit_waits_for_a_connection_when_another_one_is_open(self) -> None:
+        client = Committer(0, ready=False)
+        commit = await client.begins(1, 0)
+        client.ready = True  # To another coordinator, say.
+        client.do(client.driver.heartbeat(MembershipError.NONE))
+        assert client.written == [of(1, 0)]
+        await client.connects()
+        await client.answers()
+        assert await error_of(commit) is None
+        assert client.written == [of(1, 0)]
+
+    @pytest.mark.parametrize("code", [22, 25, 82], ids=["generation", "member", "fenced"])
+    @scene
+    async def test_a_late_response_about_an_earlier_generation_does_not_cost_the_membership(
+        self, code: int
+    ) -> None:
+        client = Committer(0)
+        commit = await client.begins(1, 0)
+        client.do(client.driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS))
+        client.driver.joined(2)
+        client.do(client.driver.assigned(0))
+        client.handle(events.ListenerReturned())
+        await client.answers(code)
+        assert (client.member.membership.generation, client.member.owned) == (2, orders(0))
+        assert client.written == [of(1, 0), of(1, 0)]
+        await client.answers()
+        assert await error_of(commit) is None
+
+    @scene
+    async def test_a_commit_is_tried_again_when_the_later_one_was_abandoned_before_it_was_written(
+        self,
+    ) -> None:
+        client = Committer(0)
+        first = await client.begins(1, 0)
+        second = await client.begins(2, 0)
+        second.cancel()
+        await settled()
+        await client.closes()
+        assert client.written == [of(1, 0), of(1, 0)]
+        await client.answers()
+        assert await error_of(first) is None
+
+    @pytest.mark.parametrize("when", ["while it is sent", "afterwards"])
+    @scene
+    async def test_no_commit_is_tried_again_when_a_later_one_may_have_been_accepted(self, when: str) -> None:
+        client = Committer(0, 1)
+        held = await client.begins(0, 1)
+        first, second = client.commit(1, 0), client.commit(2, 0)
+        await settled()
+        await client.answers()
+        assert client.written[1:] == [of(2, 0)]
+        client.ready = False
+        if when == "afterwards":
+            await client.closes()
+            second.cancel()
+            await settled()
+        else:
+            second.cancel()
+            await client.closes()
+        await client.connects()
+        assert await error_of(held) is None
+        assert await error_of(first) is CommitFailed
+        assert len(client.written) == 2
+
+    @scene
+    async def test_a_partition_that_failed_for_good_fails_the_commit_in_the_request_alone(self) -> None:
+        client = Committer(0, 1)
+        held = await client.begins(0, 1)
+        first, second = client.commit(1, 0), client.commit(2, 0)
+        await settled()
+        await client.answers()
+        await client.answers(12)
+        assert client.written == [of(0, 1), of(2, 0), of(1, 0)]
+        await client.answers()
+        assert [await error_of(one) for one in (held, first, second)] == [None, None, ClientError]
+
     @scene
     async def test_beside_partitions_that_failed_or_were_accepted_the_others_are_tried_again(self) -> None:
         client = Committer(0, 1, 2)
