@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,10 +73,6 @@ class Engine(Protocol):
 
     def records_of(self, groups: Iterable[bytes]) -> Iterable[SortedRow]:
         """The sorted records of a few groups, group by group."""
-        ...
-
-    def write_tables(self, folder: str) -> None:
-        """Write the tables that the run has made."""
         ...
 
 
@@ -200,10 +196,8 @@ def check_sample(
     names = [*map(group_bytes, groups)]
     details = engine.details(names)
     rows = 0
-    for group, _, sums, packed in fold_sorted(engine.records_of(names), replace(work, tables=False)):
+    for group, sums, packed in fold_sorted(engine.records_of(names), work):
         assert group is not None
-        assert sums is not None
-        assert packed is not None
         here, there = _values(sums, packed), _values(of_engine[sums.group], details[group])
         if differing := [place for place in here | there if here.get(place) != there.get(place)]:
             first = differing[0]

@@ -11,7 +11,6 @@ import gc
 import multiprocessing
 import os
 import pickle
-import shutil
 import signal
 import sys
 import threading
@@ -27,7 +26,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kafka_assignors_replay.engine import OBJECTS, OnTasks, Survey, disk_errors, temporary_folder
 from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
@@ -35,7 +33,7 @@ from kafka_assignors_replay.history.records import group_bytes, group_of, is_com
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.history_files import catalogue_rows, read_records, record_files
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
-from kafka_assignors_replay.schemas import RAW, SORTED, TABLES, record_batch
+from kafka_assignors_replay.schemas import RAW, SORTED, record_batch
 
 _FILES = 64
 
@@ -146,14 +144,10 @@ class LocalEngine:
         return catalogue_rows(self._path, self._damaged)
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
-        tables = self._options.tables
-        for name in TABLES if tables is not None else ():
-            shutil.rmtree(f"{tables}/{name}", ignore_errors=True)
-            os.makedirs(f"{tables}/{name}")
         numbers = self._records.written()
         self._on_tasks(0, len(numbers))
         files = [(self._records.paths[number], self._detail(number)) for number in numbers]
-        for done, sums in enumerate(_in_processes(work, tables, files), start=1):
+        for done, sums in enumerate(_in_processes(work, files), start=1):
             self._on_tasks(done, len(numbers))
             yield from sums
 
@@ -172,12 +166,6 @@ class LocalEngine:
         wanted = set(groups)
         for number in sorted(set(map(_hash, wanted))):
             yield from (row for row in _sorted(self._records.paths[number]) if row[0] in wanted)
-
-    def write_tables(self, folder: str) -> None:
-        """The processes have written all rows; a table without rows gets a file too."""
-        for name, schema in TABLES.items():
-            if not os.listdir(f"{folder}/{name}"):
-                pq.write_table(schema.empty_table(), f"{folder}/{name}/part-00000.parquet")
 
 
 def _hash(group: bytes | None) -> int:
@@ -198,9 +186,7 @@ def _collided(contents: ArrowFiles) -> Iterator[tuple[int, int]]:
 _work: FoldWork
 
 
-def _in_processes(
-    work: FoldWork, tables: str | None, files: list[tuple[str, str]]
-) -> Iterator[list[GroupSums]]:
+def _in_processes(work: FoldWork, files: list[tuple[str, str]]) -> Iterator[list[GroupSums]]:
     """The sums of the groups of each file, in any order. `files` are of records, with one for their details.
 
     `ReplayError` if a process ends: a strategy of a user may end it, so that it never runs in this one.
@@ -212,7 +198,7 @@ def _in_processes(
         with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
             try:
                 with _alone():
-                    folded = [pool.submit(_fold_file, tables, *each) for each in files]
+                    folded = [pool.submit(_fold_file, *each) for each in files]
                 own = set(multiprocessing.active_children()) - others
                 for done in as_completed(folded):
                     yield done.result()
@@ -258,20 +244,12 @@ def _begin(work: FoldWork) -> None:
     gc.set_threshold(OBJECTS)
 
 
-def _fold_file(tables: str | None, records: str, details: str) -> list[GroupSums]:
+def _fold_file(records: str, details: str) -> list[GroupSums]:
     found: list[GroupSums] = []
     packed: dict[bytes | None, bytes] = {}
-    writers: dict[str, pq.ParquetWriter] = {}
-    with ExitStack() as closing:
-        for group, rows, sums, detail in fold_sorted(_sorted(records), _work):
-            for name, own in rows.items() if tables is not None else ():
-                if name not in writers:
-                    writer = pq.ParquetWriter(f"{tables}/{name}/{Path(records).stem}.parquet", TABLES[name])
-                    writers[name] = closing.enter_context(writer)
-                writers[name].write_batch(record_batch(own, TABLES[name]))
-            if sums is not None and detail is not None:
-                found.append(sums)
-                packed[group] = detail
+    for group, sums, detail in fold_sorted(_sorted(records), _work):
+        found.append(sums)
+        packed[group] = detail
     with disk_errors():
         Path(details).write_bytes(pickle.dumps(packed))
     return found

@@ -46,7 +46,6 @@ from kafka_assignors_replay.result import (
     ReplayOptions,
     ReplayResult,
 )
-from kafka_assignors_replay.schemas import TABLES
 
 PHASES = ("starting", "reading the history", "replaying", "checking a sample", "summing up")
 
@@ -163,7 +162,6 @@ def _replay_history(
             rules=options.fault_rules,
             torn=survey.torn,
             collided=survey.collided,
-            tables=options.tables is not None,
             guard=StrategyGuard(options.strategy_timeout_s, notes),
         )
         phases.begin()
@@ -192,8 +190,6 @@ def _replay_history(
             damaged_files=len(damaged),
             damaged=damaged[:_MOST_DAMAGED],
         )
-        if options.tables is not None:
-            opened.write_tables(options.tables)
         return _with_drawings(opened, result)
 
 
@@ -283,22 +279,8 @@ def _check(options: ReplayOptions) -> None:
             load_strategy(name)
         except StrategyError as error:
             raise ReplayError(str(error)) from None
-    if options.tables is not None and "://" not in options.tables:
-        _check_folder(Path(options.tables))
     if options.path is not None and options.on_disk and not Path(options.path).exists():
         raise ReplayError(f"{options.path}: there is no such file or directory")
-
-
-def _check_folder(folder: Path) -> None:
-    """Fail early if `folder` is a file, or has files that no replay writes."""
-    if folder.exists() and not folder.is_dir():
-        raise ReplayError(f"{folder}: the tables need a folder, and this is a file")
-    names = (each.name for each in folder.iterdir()) if folder.exists() else ()
-    if others := sorted(name for name in names if name not in TABLES):
-        raise ReplayError(
-            f"{folder}: tables of an earlier replay would be replaced here, but it holds something else "
-            f"({some_of(others, 3)}): name a folder of their own"
-        )
 
 
 def _require_rebalances(

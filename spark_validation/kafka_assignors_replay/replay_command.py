@@ -75,13 +75,6 @@ Modes = Annotated[
 HtmlFile = Annotated[
     Path | None, options.output_option("--report", metavar="FILE", help="Write an HTML report.")
 ]
-TablesDirectory = Annotated[
-    str | None,
-    options.output_option(
-        metavar="DIR",
-        help="Write the tables as Parquet for your own notebooks, to a path or URL that Spark can write.",
-    ),
-]
 FaultParameters = Annotated[
     list[str] | None,
     _model_option(
@@ -151,7 +144,6 @@ def replay(
     skip_corrupt: SkipCorrupt = False,
     html: HtmlFile = None,
     json_file: options.JsonFile = None,
-    tables: TablesDirectory = None,
     pause: PauseParameters = None,
     fault: FaultParameters = None,
     master: Master = None,
@@ -169,15 +161,13 @@ def replay(
     require_reports(html, json_file)
     asked = replay_options(context, names, modes)
     rules = _changed("--fault", fault, asked.fault_rules)
-    asked = dataclasses.replace(asked, fault_rules=rules, tables=tables)
+    asked = dataclasses.replace(asked, fault_rules=rules)
     result = run_replay_with_progress(asked, "replay", engine)
     if not is_stdout(json_file):
         from kafka_assignors_replay.replay_tables import print_replay
 
         print_replay(result)
     write_reports(result, html, json_file)
-    if tables is not None:
-        note(f"wrote the tables in {tables}")
 
 
 def require_replay_extra(command: str, *, spark: bool) -> contextlib.AbstractContextManager[None]:

@@ -93,9 +93,7 @@ def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[Rendera
             )
     notes = []
     if others := len(verdicts.keys() & moving - shown):
-        notes.append(
-            f"and {counted(others, 'more group')}, which gain less: --report, --json and --tables have more"
-        )
+        notes.append(f"and {counted(others, 'more group')}, which gain less: --report and --json have more")
     still = sorted(verdicts.keys() - moving)
     if still:
         names = ", ".join(still[:_SHOWN_GROUPS]) + (", …" if len(still) > _SHOWN_GROUPS else "")

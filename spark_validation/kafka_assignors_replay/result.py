@@ -44,8 +44,8 @@ class ReplayOptions:
     `strict` a record that does not decode is an error; with `skip_corrupt` a damaged file on a disk is none.
     `client_config` are librdkafka properties, `timeout_seconds` the longest wait for a live broker. `master`
     is Spark's, `spark_config` a file of its properties. `sample_groups` is the number of groups, drawn with
-    `sample_seed`, that are also replayed without Spark. `tables` is a folder that the tables are written
-    into as Parquet. A strategy fails where one rebalance takes it longer than `strategy_timeout_s`.
+    `sample_seed`, that are also replayed without Spark. A strategy fails where one rebalance takes it longer
+    than `strategy_timeout_s`.
     """
 
     path: str | None = None
@@ -63,7 +63,6 @@ class ReplayOptions:
     sample_seed: int = 0
     pauses: PauseModel = field(default_factory=PauseModel)
     fault_rules: FaultRules = field(default_factory=FaultRules)
-    tables: str | None = None
     strategy_timeout_s: float = 60.0
     skip_corrupt: bool = False
 

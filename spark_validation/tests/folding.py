@@ -1,9 +1,10 @@
-"""Records folded in this process, without an engine: the rows of all tables, and the sums of each group."""
+"""Records folded in this process, without an engine: the generations of each group, and its sums."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +12,16 @@ import pyarrow.parquet as pq
 
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.history.causes import CauseFinder
+from kafka_assignors_replay.history.generations import LifeFold, Record
 from kafka_assignors_replay.history.group_fold import FoldWork, Output, SortedRow, fold_sorted
 from kafka_assignors_replay.history.group_replay import GroupReplay, Replayed
+from kafka_assignors_replay.history.kip848_fold import EpochFold
 from kafka_assignors_replay.history.measures import Measures
 from kafka_assignors_replay.history.rebalances import Generation
-from kafka_assignors_replay.history.records import group_of, is_commit, to_micros
+from kafka_assignors_replay.history.records import decode_record, group_of, is_commit, to_micros
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.result import Mode
-from kafka_assignors_replay.schemas import TABLES
-
-
-@dataclass
-class Folded:
-    """The result of a fold."""
-
-    tables: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in TABLES})
-    sums: dict[str | None, GroupSums] = field(default_factory=dict)
-    all_sums: list[GroupSums] = field(default_factory=list)  # includes records without a group name
-
-    def rows(self, table: str, **wanted: object) -> list[dict[str, Any]]:
-        """The rows with these values, ordered by offset."""
-        found = [
-            row for row in self.tables[table] if all(row[name] == value for name, value in wanted.items())
-        ]
-        return sorted(found, key=lambda row: (row["group"], row.get("partition", 0), row["offset"]))
 
 
 def sorted_records(rows: Iterable[Mapping[str, Any]]) -> list[SortedRow]:
@@ -68,32 +55,38 @@ def work_on(records: Iterable[SortedRow], catalogue: Catalogue, **given: Any) ->
         given.pop("modes", tuple(Mode)),
         torn=frozenset(group for group, several in partitions.items() if group and len(several) > 1),
         collided=frozenset(place for place, several in contents.items() if len(several) > 1),
-        tables=True,
         **given,
     )
 
 
-def collect(outputs: Iterable[Output]) -> Folded:
-    """The sums and tables of the outputs."""
-    found = Folded()
-    for output in outputs:
-        for name, rows in output.tables.items():
-            for row in rows:
-                values = dict(zip(TABLES[name].names, row, strict=True))
-                for column in ("owned", "assigned", "pending_revocation"):
-                    if isinstance(values.get(column), list):
-                        values[column] = dict(values[column])
-                found.tables[name].append(values)
-        if output.sums is not None:
-            found.sums[output.sums.group] = output.sums
-            found.all_sums.append(output.sums)
-    return found
-
-
-def fold(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None, **given: Any) -> Folded:
+def fold(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None, **given: Any) -> list[Output]:
     """Fold rows of `schemas.RAW`."""
     records = sorted_records(rows)
-    return collect(fold_sorted(records, work_on(records, catalogue or Catalogue(()), **given)))
+    return [*fold_sorted(records, work_on(records, catalogue or Catalogue(()), **given))]
+
+
+def sums_of(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None) -> dict[Any, GroupSums]:
+    """The sums by group."""
+    return {output.sums.group: output.sums for output in fold(rows, catalogue)}
+
+
+History = dict[str, list[tuple[Generation, list[str]]]]
+"""The generations of each group in order, with their causes."""
+
+
+def history_of(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None) -> History:
+    """The history in rows of `schemas.RAW`, one group after the other."""
+    found: History = {}
+    topics = catalogue or Catalogue(())
+    for _, of_group in groupby(sorted_records(rows), key=itemgetter(0)):
+        life, causes = LifeFold(EpochFold(topics), False), CauseFinder(topics)
+        for _, partition, offset, key, micros, value in of_group:
+            event = decode_record(key, value)
+            for generation in life.feed(Record(partition, offset, micros, key, value), event):
+                because = causes.feed(generation) if generation.is_of_consumers else ()
+                own = found.setdefault(generation.group, [])
+                own.append((generation, [cause.value for cause in because]))
+    return found
 
 
 def raw_rows(path: Path | str) -> Iterator[dict[str, Any]]:

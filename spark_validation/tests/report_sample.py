@@ -180,7 +180,6 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = G
             strategies=STRATEGIES,
             modes=modes,
             client_config={"sasl.password": "opensesame"},
-            tables="javascript:tables/out",
         ),
         history=HistorySummary(
             source=f"history of {HOSTILE}",

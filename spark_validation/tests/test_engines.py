@@ -62,15 +62,14 @@ def python(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.exhaustive
 def test_the_local_engine_runs_where_neither_spark_nor_java_is(recorded: str, tmp_path: Path) -> None:
-    files = {name: tmp_path / name for name in ("report.json", "report.html", "tables")}
-    asked = ("--json", files["report.json"], "--report", files["report.html"], "--tables", files["tables"])
+    json_file, html = tmp_path / "report.json", tmp_path / "report.html"
+    asked = ("--json", json_file, "--report", html)
     done = python(WITHOUT_SPARK, "replay", recorded, "--strategy", "range", *asked)
     assert done.returncode == 0, done.stderr
     first = without_progress(done.stderr).splitlines()[0]
     assert first == "kafka-assignors: engine: local (PySpark is not installed)"
-    assert len(json.loads(files["report.json"].read_text())["groups"]) > 12
-    assert files["report.html"].stat().st_size > 10_000
-    assert len({file.parent for file in files["tables"].glob("*/*.parquet")}) == 10
+    assert len(json.loads(json_file.read_text())["groups"]) > 12
+    assert html.stat().st_size > 10_000
 
 
 @pytest.mark.exhaustive

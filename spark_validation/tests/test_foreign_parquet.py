@@ -268,7 +268,7 @@ def test_values_of_many_mebibytes_are_read_or_named() -> None:
         rows.append({**rows[0], "offset": 5, "key": b"\0\2" + bytes(many)})
         rows.append({**rows[0], "offset": 6, "key": b"\xff" * many})
 
-    found = fold(table(grow).to_pylist()).all_sums
+    found = [output.sums for output in fold(table(grow).to_pylist())]
     assert sum(sums.records.records for sums in found) == 7
     assert sum(sums.records.generations for sums in found) == 3
     assert sum(sums.records.other_records for sums in found) == 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
 
 import pytest
 
 from compat_tests.support.group_records import encode_key
 from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
-from kafka_assignors_replay.history.records import RecordKind, decode_record, group_of, to_micros
-from spark_validation.tests.folding import Folded, fold
+from kafka_assignors_replay.history.records import RecordKind, decode_record, group_of
+from spark_validation.tests.folding import History, fold, history_of, sums_of
 from spark_validation.tests.groups import ALL, Log, member
 
 
@@ -32,12 +32,8 @@ def story() -> Log:
 
 
 @pytest.fixture(scope="module")
-def folded() -> Folded:
-    return fold(story().records)
-
-
-def generations(log: Log) -> list[dict[str, Any]]:
-    return fold(log.records).rows("generations")
+def found() -> History:
+    return history_of(story().records)
 
 
 def test_each_record_is_of_one_kind() -> None:
@@ -54,64 +50,52 @@ def test_each_record_is_of_one_kind() -> None:
     ]
 
 
-def test_records_are_counted_by_kind_and_offset_commits_are_left_out(folded: Folded) -> None:
-    counts = folded.sums["g"].records
+def test_records_are_counted_by_kind_and_offset_commits_are_left_out() -> None:
+    sums = sums_of(story().records)
+    counts = sums["g"].records
     assert (counts.records, counts.generations, counts.empty_generations, counts.tombstones) == (8, 4, 2, 2)
-    assert folded.sums["g-kip848-static"].records.kip848_records == 1
-    assert folded.sums[None].records.other_records == 1
+    assert sums["g-kip848-static"].records.kip848_records == 1
+    assert sums[None].records.other_records == 1
 
 
-def test_generations_know_their_place_in_the_life_of_the_group(folded: Folded) -> None:
-    rows = folded.rows("generations", group="g")
-    names = ("incarnation", "generation", "empty", "replacement", "skipped", "gap_before")
-    facts = [tuple(row[name] for name in names) for row in rows]
-    assert facts == [
+def test_generations_know_their_place_in_the_life_of_the_group(found: History) -> None:
+    names = ("incarnation", "generation", "empty", "replacement", "skipped", "starts_late")
+    assert [attrgetter(*names)(each) for each, _ in found["g"]] == [
         (1, 0, True, False, 0, False),
         (1, 1, False, False, 0, False),
         (1, 1, False, True, 0, False),
-        (1, 4, False, False, 2, True),
+        (1, 4, False, False, 2, False),
         (1, 5, True, False, 0, False),
         (2, 1, False, False, 0, False),
     ]
-    assert not any(row["starts_late"] for row in rows)
 
 
-def test_a_first_generation_that_cannot_be_the_first_starts_late(folded: Folded) -> None:
-    (row,) = folded.rows("generations", group="late")
-    assert row["starts_late"]
-    assert row["skipped"] == 0
+def test_a_first_generation_that_cannot_be_the_first_starts_late(found: History) -> None:
+    ((first, _),) = found["late"]
+    assert first.starts_late
+    assert first.skipped == 0
 
 
 def test_a_group_that_starts_over_without_a_tombstone_is_another_incarnation() -> None:
     log = Log()
     for number in (1, 2, 1, 2):
         log.generation("g", number, member("a", gets=ALL))
-    assert [row["incarnation"] for row in generations(log)] == [1, 1, 2, 2]
+    assert [each.incarnation for each, _ in history_of(log.records)["g"]] == [1, 1, 2, 2]
 
 
-def test_members_have_what_they_asked_for_and_what_they_got(folded: Folded) -> None:
-    rows = folded.rows("members", generation=4)
-    assert [(row["member_id"], list(row["topics"]), row["assigned"], row["client"]) for row in rows] == [
-        ("a2", ["orders"], {"orders": [0, 1]}, "java"),
-        ("b", ["orders"], {"orders": [2, 3]}, "java"),
-    ]
+def test_members_have_what_they_asked_for_and_what_they_got(found: History) -> None:
+    (members,) = (each.members for each, _ in found["g"] if each.generation == 4)
+    said = {name: (each.member_id, each.topics, each.assigned, each.client) for name, each in members.items()}
+    assert said == {
+        "a2": ("a2", ("orders",), {"orders": (0, 1)}, "java"),
+        "b": ("b", ("orders",), {"orders": (2, 3)}, "java"),
+    }
+    assert not any(each.holds for each in members.values())
 
 
-def test_generations_are_summed_up(folded: Folded) -> None:
-    rows = folded.rows("generations", group="g")
-    assert [(row["member_count"], row["clients"], row["topics"], row["holds"]) for row in rows] == [
-        (0, [], [], False),
-        (1, ["java"], ["orders"], False),
-        (1, ["java"], ["orders"], False),
-        (2, ["java"], ["orders"], False),
-        (0, [], [], False),
-        (1, ["java"], ["orders"], False),
-    ]
-
-
-def test_timestamps_stay_the_instants_they_were(folded: Folded) -> None:
-    times = {row["offset"]: to_micros(row["timestamp"]) for row in story().records}
-    assert all(row["timestamp"] == times[row["offset"]] for row in folded.rows("generations"))
+def test_timestamps_stay_the_instants_they_were(found: History) -> None:
+    times = {row["offset"]: row["timestamp"] for row in story().records}
+    assert all(each.timestamp == times[each.offset] for own in found.values() for each, _ in own)
 
 
 def test_records_that_do_not_decode_are_listed_with_place_and_reason() -> None:
@@ -122,7 +106,7 @@ def test_records_that_do_not_decode_are_listed_with_place_and_reason() -> None:
     log.append(key[:-1], whole)
     log.append(None, whole)
     log.append(key, whole.replace(b"orders", b"\xff\xfe\xfd\xfc\xfb\xfa"))
-    sums = fold(log.records).sums
+    sums = sums_of(log.records)
     of_group = sums["g"].undecodable
     assert [(partition, offset) for partition, offset, *_ in of_group] == [(0, 1), (0, 4)]
     assert "assignment" in of_group[0][3]
@@ -134,7 +118,7 @@ def test_a_record_whose_key_names_no_group_is_listed() -> None:
     log = Log()
     for key in (None, b"", b"\0\2\0\2\xff\xfe"):
         log.append(key, b"")
-    outputs = [sums.undecodable for sums in (fold([row]).sums[None] for row in log.records)]
+    outputs = [sums.undecodable for sums in (sums_of([row])[None] for row in log.records)]
     assert [listed[0][2] for listed in outputs] == [None] * 3
     assert outputs[0][0][3] == "key: is null"
 
@@ -144,11 +128,11 @@ def test_copies_are_counted_and_conflicting_records_are_not_chosen_between() -> 
     for number in (1, 2):
         log.generation("g", number, member("a", gets=ALL))
     log.records += [dict(log.records[0]), {**log.records[1], "value": b"\0\3"}]
-    found = fold(log.records)
-    counts = found.sums["g"].records
+    (output,) = fold(log.records)
+    counts = output.sums.records
     assert (counts.records, counts.duplicates, counts.generations, counts.undecodable) == (4, 2, 1, 1)
-    assert [row["offset"] for row in found.rows("generations")] == [0]
-    ((partition, offset, group, reason),) = found.sums["g"].undecodable
+    assert (output.sums.facts.seen, output.sums.facts.last_offset) == (1, 0)
+    ((partition, offset, group, reason),) = output.sums.undecodable
     assert (partition, offset, group) == (0, 1, "g")
     assert "different records" in reason
 
@@ -159,7 +143,7 @@ def test_every_group_at_a_place_of_conflict_lacks_its_record() -> None:
         log.generation(group, 1, member("m", gets=ALL))
     for record in log.records:
         record["offset"] = 0
-    found = {name: sums.records.undecodable for name, sums in fold(log.records).sums.items()}
+    found = {name: sums.records.undecodable for name, sums in sums_of(log.records).items()}
     assert found == {"a": 1, "b": 1, "c": 1}
 
 

@@ -1,25 +1,19 @@
-"""Groups of both protocols, in the same tables."""
+"""Groups of both protocols, in one history."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.history.kip848_records import ConsumerGroupMemberState
-from spark_validation.tests.folding import Folded, fold, raw_rows
-from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, new_member, topic_id
-from spark_validation.tests.test_kip848_fold import (
-    ORDERS,
-    catalogue,
-    moved_to_kip848,
-    recorded_catalogue,
-    settled,
-)
+from spark_validation.tests.folding import History, history_of, raw_rows, sums_of
+from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, new_member
+from spark_validation.tests.test_kip848_fold import ORDERS, moved_to_kip848, recorded_catalogue, settled
 
 SCENES = Path(__file__).parent / "data" / "kip848"
 """The records of a Kafka 4.4.0 broker while `spark_validation.recording.kip848` played."""
@@ -48,71 +42,62 @@ def story() -> Log:
 
 
 @pytest.fixture(scope="module")
-def folded() -> Folded:
-    return fold(story().records, ORDERS)
+def found() -> History:
+    return history_of(story().records, ORDERS)
 
 
-def of(folded: Folded, group: str) -> list[dict[str, Any]]:
-    return folded.rows("generations", group=group)
+def of(found: History, group: str, *names: str) -> list[tuple[object, ...]]:
+    """The values of these names in each generation of the group."""
+    return [attrgetter(*names)(generation) for generation, _ in found[group]]
 
 
-def test_a_group_keeps_its_life_when_it_changes_its_protocol(folded: Folded) -> None:
-    rows = of(folded, "g")
-    assert [(row["type"], row["generation"], row["incarnation"], row["replacement"]) for row in rows] == [
+def test_a_group_keeps_its_life_when_it_changes_its_protocol(found: History) -> None:
+    assert of(found, "g", "type", "generation", "incarnation", "replacement") == [
         ("classic", 5, 1, False),
         ("consumer", 5, 1, True),
         ("consumer", 6, 1, False),
         ("classic", 6, 1, True),
         ("classic", 7, 1, False),
     ]
-    assert [row["starts_late"] for row in rows] == [True, False, False, False, False]
-    assert {(row["skipped"], row["lost"], row["problem"]) for row in rows} == {(0, 0, None)}
+    assert of(found, "g", "starts_late") == [True, False, False, False, False]
+    assert set(of(found, "g", "skipped", "lost", "problem")) == {(0, 0, None)}
 
 
-def test_a_group_that_was_deleted_and_made_again_begins_another_life(folded: Folded) -> None:
-    rows = of(folded, "again")
-    assert [(row["generation"], row["incarnation"], row["empty"], row["starts_late"]) for row in rows] == [
+def test_a_group_that_was_deleted_and_made_again_begins_another_life(found: History) -> None:
+    assert of(found, "again", "generation", "incarnation", "empty", "starts_late") == [
         (2, 1, False, False),
         (3, 1, True, False),
         (2, 2, False, False),
     ]
 
 
-def test_classic_groups_pass_as_they_are(folded: Folded) -> None:
-    (row,) = of(folded, "old")
-    assert (row["type"], row["generation"], row["starts_late"]) == ("classic", 1, False)
-    assert (row["lost"], row["problem"], row["unknown_topics"], row["facts"]) == (0, None, (), [])
+def test_classic_groups_pass_as_they_are(found: History) -> None:
+    names = ("type", "generation", "starts_late", "lost", "problem", "facts")
+    assert of(found, "old", *names) == [("classic", 1, False, 0, None, ())]
 
 
-def test_members_of_both_protocols_share_a_table(folded: Folded) -> None:
-    rows = folded.rows("assignments", group="g", generation=6)
-    assert {(row["offset"], row["member_id"], row["topic"], tuple(row["partitions"])) for row in rows} == {
-        (13, "a", "orders", (0, 1)),
-        (13, "b", "orders", (2,)),
-        (13, "c", "orders", (3,)),
-        (26, "a", "orders", (0, 1)),
-        (26, "b", "orders", (2, 3)),
+def test_members_of_both_protocols_are_alike(found: History) -> None:
+    shares = {
+        (each.offset, name): {topic: [*numbers] for topic, numbers in member.assigned.items()}
+        for each, _ in found["g"]
+        for name, member in each.members.items()
+        if each.generation == 6
+    }
+    assert shares == {
+        (13, "a"): LOW,
+        (13, "b"): {"orders": [2]},
+        (13, "c"): {"orders": [3]},
+        (26, "a"): LOW,
+        (26, "b"): HIGH,
     }
 
 
-def test_each_generation_has_its_causes(folded: Folded) -> None:
-    rows = [row for row in folded.rows("causes") if row["group"] != "old"]
-    in_order = sorted((row["group"], row["offset"], row["causes"]) for row in rows)
-    assert [causes for *_, causes in in_order] == [
-        *(["join"], ["departure"], ["join"]),
+def test_each_generation_has_its_causes(found: History) -> None:
+    assert [causes for _, causes in found["again"]] == [["join"], ["departure"], ["join"]]
+    assert [causes for _, causes in found["g"]] == [
         ["unknown"],  # the history starts with it
         *(["migration"], ["join"], ["departure", "migration"], ["departure"]),
     ]
-
-
-def test_how_far_members_have_come_is_a_table_of_its_own(folded: Folded) -> None:
-    reached, removed = folded.rows("current", group="again")
-    assert (reached["member_id"], reached["epoch"], reached["state"]) == ("x", 2, "unreleased partitions")
-    assert (reached["assigned"], reached["pending_revocation"]) == (ALL, {})
-    assert (removed["member_id"], removed["epoch"], removed["assigned"]) == ("x", None, None)
-    elsewhere = fold(story().records, catalogue(payments=2)).rows("current", group="again")
-    (strange,) = [row for row in elsewhere if row["epoch"] is not None]
-    assert (strange["assigned"], strange["unknown_topics"]) == ({}, [topic_id("orders")])
 
 
 def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt() -> None:
@@ -120,24 +105,22 @@ def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt() -
     log.epoch("g", 4)
     log.targets("g", 4, {"a": HIGH})
     log.records[-2]["value"] = b"\0\0\x05"
-    found = fold(log.records, ORDERS)
-    ((_, offset, group, reason),) = found.sums["g"].undecodable
+    ((_, offset, group, reason),) = sums_of(log.records, ORDERS)["g"].undecodable
     assert (offset, group) == (11, "g")
     assert "topic_partitions" in reason
-    last = of(found, "g")[-1]
-    assert (last["generation"], last["problem"]) == (4, "a record that it rests on does not decode")
+    last = of(history_of(log.records, ORDERS), "g", "generation", "problem")[-1]
+    assert last == (4, "a record that it rests on does not decode")
 
 
 def test_groups_of_a_real_broker_are_what_was_done_to_them() -> None:
-    folded = fold(raw_rows(SCENES), recorded_catalogue(SCENES))
-    for row in folded.rows("generations"):
-        assert (row["problem"], row["lost"], row["skipped"], row["starts_late"]) == (None, 0, 0, False)
-    lives = {group: {row["incarnation"] for row in of(folded, group)} for group in ("moved", "pods", "again")}
+    found = history_of(raw_rows(SCENES), recorded_catalogue(SCENES))
+    for group in found:
+        assert set(of(found, group, "problem", "lost", "skipped", "starts_late")) == {(None, 0, 0, False)}
+    lives = {group: {*of(found, group, "incarnation")} for group in ("moved", "pods", "again")}
     assert lives == {"moved": {1}, "pods": {1}, "again": {1, 2}}
 
     def causes_in(group: str) -> list[tuple[int, str]]:
-        rows = folded.rows("causes", group=group)
-        return [(row["generation"], "+".join(row["causes"])) for row in rows]
+        return [(each.generation, "+".join(causes)) for each, causes in found[group]]
 
     assert causes_in("moved") == [
         *[(0, "created"), (1, "join"), (2, "join"), (2, "migration"), (3, "join")],
@@ -155,14 +138,13 @@ def test_groups_of_a_real_broker_are_what_was_done_to_them() -> None:
 
 def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(recorded: str) -> None:
     raw = [row for row in raw_rows(recorded) if (row["key"] or b"")[4:].startswith(b"audit-trail")]
-    folded = fold(raw, recorded_catalogue(Path(recorded)))
-    (counts,) = [sums.records for sums in folded.sums.values()]
+    found = history_of(raw, recorded_catalogue(Path(recorded)))
+    (counts,) = [sums.records for sums in sums_of(raw).values()]
     assert counts.records == counts.kip848_records
-    rows = of(folded, "audit-trail")
-    assert [row["generation"] for row in rows] == list(range(2, 59))
-    assert {(row["skipped"], row["problem"], row["incarnation"]) for row in rows} == {(0, None, 1)}
+    assert of(found, "audit-trail", "generation") == list(range(2, 59))
+    assert {*of(found, "audit-trail", "skipped", "problem", "incarnation")} == {(0, None, 1)}
 
-    causes = Counter("+".join(row["causes"]) for row in folded.rows("causes"))
+    causes = Counter("+".join(causes) for _, causes in found["audit-trail"])
     happened = Counter(
         each["what"]
         for each in json.loads((Path(recorded) / "events.json").read_text())

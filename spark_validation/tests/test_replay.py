@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import runpy
-import sys
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from itertools import pairwise
@@ -35,15 +32,14 @@ from kafka_assignors_replay.result import (
     ReplayResult,
     to_json,
 )
-from kafka_assignors_replay.schemas import TABLES
-from spark_validation.tests.groups import ALL, HIGH, LOW, RAW_SCHEMA, START, Log, member, write_history
+from spark_validation.tests.groups import ALL, HIGH, LOW, RAW_SCHEMA, Log, member, write_history
 from spark_validation.tests.replaying import replay as run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
 
 
-SmallRun = tuple[ReplayResult, list[Progress], Path]
+SmallRun = tuple[ReplayResult, list[Progress]]
 
 
 def small() -> Log:
@@ -64,11 +60,10 @@ def small_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def small_run(spark: SparkSession, small_path: str, tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
-    """The replay of `small`, with its progress reports and its tables."""
+def small_run(spark: SparkSession, small_path: str) -> SmallRun:
+    """The replay of `small`, with its progress reports."""
     seen: list[Progress] = []
-    folder = tmp_path_factory.mktemp("small-tables") / "tables"
-    return run_replay(ReplayOptions(path=small_path, tables=str(folder)), seen.append), seen, folder
+    return run_replay(ReplayOptions(path=small_path), seen.append), seen
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +76,7 @@ def result(recorded: str) -> ReplayResult:
 
 
 def test_a_cooperative_hand_over_counts_as_one_rebalance_of_two_generations(small_run: SmallRun) -> None:
-    found, _, _ = small_run
+    found, _ = small_run
     by_group = {group.group: group for group in found.groups}
     assert (by_group["coop"].generations, by_group["coop"].rebalances) == (3, 2)
     assert by_group["coop"].rebalance_protocols == ("cooperative",)
@@ -94,50 +89,11 @@ def test_a_cooperative_hand_over_counts_as_one_rebalance_of_two_generations(smal
     assert recorded == {("coop", 2, 1), ("eager", 2, 0)}
 
 
-def test_the_tables_are_written_and_add_up_to_the_verdicts(small_run: SmallRun) -> None:
-    found, _, folder = small_run
-    assert {each.name for each in folder.iterdir()} == set(TABLES)
+def test_causes_are_counted_and_clients_named(small_run: SmallRun) -> None:
+    found, _ = small_run
     assert {(each.group, each.cause, each.generations) for each in found.churn} >= {("eager", "join", 2)}
-    days = pq.read_table(folder / "metrics").to_pylist()
-    assert {row["date"] for row in days} == {START.date()}
-    assert {(row["group"], row["strategy"], row["mode"]): row["moved"] for row in days} == {
-        (verdict.group, verdict.strategy, verdict.mode.value): verdict.moved for verdict in found.verdicts
-    }
-    joined = [row for row in pq.read_table(folder / "faults").to_pylist() if row["client_id"] == "java-b"]
-    found_faults = {(row["group"], row["kind"], row["joins"]) for row in joined}
-    assert found_faults == {("coop", "scaled", 1), ("eager", "scaled", 1)}
-
-
-def test_the_lines_for_a_notebook_run_on_the_tables(
-    small_run: SmallRun, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, _, folder = small_run
-    page = (EXAMPLES.parent / "docs" / "replay.md").read_text(encoding="utf-8")
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "tables/" in block)
-    exec(code.replace('"tables/', f'"{folder}/'), {})
-    said = capsys.readouterr().out
-    assert f"{START.date()} recorded" in said
-    assert "coop scaled java-b /127.0.0.1 1" in said
-
-
-def test_the_notebook_among_the_examples_runs_on_the_tables(
-    small_run: SmallRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, _, folder = small_run
-    monkeypatch.setattr(sys, "argv", ["", str(folder)])
-    runpy.run_path(str(EXAMPLES / "replay_tables.py"))
-    said = capsys.readouterr().out
-    assert "cooperative-sticky" in said
-    assert "because of hand-over" in said
-    assert "a: 2 partitions of orders" in said
-
-
-def test_tables_go_into_no_folder_that_holds_something_else(small_path: str, tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").touch()
-    with pytest.raises(ReplayError, match=r"holds something else \(thesis.txt\): name a folder of their own"):
-        run(small_path, tables=str(tmp_path))
-    with pytest.raises(ReplayError, match="the tables need a folder, and this is a file"):
-        run(small_path, tables=str(tmp_path / "thesis.txt"))
+    joined = {(each.group, each.kind, each.joins) for each in found.culprits if each.client_id == "java-b"}
+    assert joined == {("coop", FaultKind.SCALED, 1), ("eager", FaultKind.SCALED, 1)}
 
 
 def test_every_group_has_a_verdict_for_each_strategy_in_each_mode(result: ReplayResult) -> None:
@@ -247,7 +203,7 @@ def test_a_result_is_plain_json_and_keeps_secrets(result: ReplayResult) -> None:
 
 
 def test_progress_names_each_phase_once_and_in_order(small_run: SmallRun) -> None:
-    _, seen, _ = small_run
+    _, seen = small_run
     phases = list(dict.fromkeys((progress.number, progress.phase) for progress in seen))
     assert [number for number, _ in phases] == [1, 2, 3, 4, 5]
     assert {progress.phases for progress in seen} == {5}
@@ -277,7 +233,7 @@ def test_a_live_broker_and_parquet_of_its_records_give_the_same_verdict(
     small_run: SmallRun, live: tuple[Kafka, str]
 ) -> None:
     kafka, topic = live
-    from_parquet, _, _ = small_run
+    from_parquet, _ = small_run
     from_broker = run_replay(ReplayOptions(bootstrap_servers=kafka.bootstrap, topic=topic), lambda _: None)
     assert from_broker.verdicts == from_parquet.verdicts
     assert [group.rebalances for group in from_broker.groups] == [
@@ -358,7 +314,7 @@ def test_parquet_without_a_catalogue_is_replayed_on_inferred_counts_and_says_so(
 
 
 def test_times_are_aware_and_in_utc(small_run: SmallRun) -> None:
-    found, _, _ = small_run
+    found, _ = small_run
     assert found.history.first_timestamp == from_micros(1_772_323_200_000_000)
     assert found.timeline[0].timestamp.tzinfo is not None
     assert astuple(found.timeline[0])

@@ -47,7 +47,7 @@ class CheckOutcome(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckedGeneration:
-    """A row of the table `checked`. `detail` says what differs, or why a generation could not be checked."""
+    """`detail` says what differs, or why a generation could not be checked."""
 
     group: str
     partition: int

@@ -49,7 +49,7 @@ class FaultRules:
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """A row of the table `faults`: an episode on one day (UTC), or a deployment.
+    """An episode on one day (UTC), or a deployment.
 
     `client_id`, `client_host`, `instance_id` and the last `member_id` identify the client, and `members` is
     the greatest number of its members at one time. For a deployment the identity is None, and `members` is

@@ -11,7 +11,7 @@ import itertools
 import pickle
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.history import table_rows
 from kafka_assignors_replay.history.accuracy import CHECKED_STRATEGIES, check_generation
 from kafka_assignors_replay.history.causes import CauseFinder
-from kafka_assignors_replay.history.faults import Fault, FaultFinder, FaultRules
+from kafka_assignors_replay.history.faults import FaultFinder, FaultRules
 from kafka_assignors_replay.history.generations import CONFLICT, LifeFold, OwnershipFold, Record
 from kafka_assignors_replay.history.group_replay import GroupReplay, Replayed
 from kafka_assignors_replay.history.kip848_fold import EpochFold
@@ -38,9 +37,6 @@ from kafka_assignors_replay.result import OwnershipSpan, TimelineRow
 MOST_TIMELINE_ROWS = 1_000
 """The most rows of a timeline: the latest rebalances of a strategy and mode."""
 
-_MOST_TABLE_ROWS = 2_000
-"""With more rows of a group, a fold hands them over."""
-
 SortedRow = tuple[bytes | None, int, int, bytes | None, int, bytes | None]
 """The group's id, partition, offset, key, time in microseconds, and value of a record: `schemas.SORTED`."""
 
@@ -50,7 +46,7 @@ class FoldWork:
     """The work on the records, the same for all groups; it is sent to every process that folds.
 
     Groups are named by the bytes of their ids. `torn` groups have records in several partitions. `collided`
-    are the places with different records. `tables` says whether the rows of the tables are wanted.
+    are the places with different records.
     """
 
     catalogue: Catalogue
@@ -60,7 +56,6 @@ class FoldWork:
     rules: FaultRules = field(default_factory=FaultRules)
     torn: frozenset[bytes | None] = frozenset()
     collided: frozenset[tuple[int, int]] = frozenset()
-    tables: bool = False
     guard: StrategyGuard = field(default_factory=StrategyGuard)
 
     @cached_property
@@ -82,13 +77,11 @@ class Detail:
 
 
 class Output(NamedTuple):
-    """Rows of tables, when there are many and at the end of a group. At its end there are also its `sums`,
-    and the `detail`, which is packed, because a report draws only a few groups."""
+    """The sums of a group, and its `detail`, which is packed, because a report draws only a few groups."""
 
     group: bytes | None
-    tables: dict[str, list[tuple[Any, ...]]]
-    sums: GroupSums | None = None
-    detail: bytes | None = None
+    sums: GroupSums
+    detail: bytes
 
 
 def fold_sorted(rows: Iterable[SortedRow], work: FoldWork) -> Iterator[Output]:
@@ -97,7 +90,7 @@ def fold_sorted(rows: Iterable[SortedRow], work: FoldWork) -> Iterator[Output]:
         for group, of_group in itertools.groupby(rows, key=itemgetter(0)):
             fold = _GroupFold(work, group)
             for _, copies in itertools.groupby(of_group, key=itemgetter(1, 2, 3)):
-                yield from fold.feed(_record(copies))
+                fold.feed(_record(copies))
             yield fold.finish()
 
 
@@ -119,18 +112,13 @@ class _GroupFold:
         self._replay = GroupReplay(work.catalogue, strategies, work.modes, work.pauses, work.guard)
         self._sums = GroupSums()
         self._timeline: dict[tuple[str, str], deque[Replayed]] = {}
-        self._daily = table_rows.Daily()
-        self._tables: dict[str, list[tuple[Any, ...]]] = {}
 
-    def feed(self, record: Record) -> Iterator[Output]:
-        """Fold a record; yields rows of tables when there are many."""
+    def feed(self, record: Record) -> None:
         work, event = self._work, decode_record(record.key, record.value, self._members)
         if (record.partition, record.offset) in work.collided:
             record = record._replace(value=None)
             event = replace(decode_record(record.key, None), kind=RecordKind.UNDECODABLE, reason=CONFLICT)
         self._sums.add_record(record, event)
-        if work.tables:
-            self._table("current", table_rows.current(record, event, work.catalogue))
         if event.group is None:
             return
         for generation in self._life.feed(record, event):
@@ -138,69 +126,41 @@ class _GroupFold:
             if generation.is_of_consumers:
                 for row in self._replay.feed(generation):
                     self._add_row(row)
-        if sum(map(len, self._tables.values())) > _MOST_TABLE_ROWS:
-            yield Output(self._group, self._tables)
-            self._tables = {}
 
     def finish(self) -> Output:
         for row in self._replay.finish():
             self._add_row(row)
         for fault in self._faults.finish():
-            self._add_fault(fault)
+            self._sums.add_fault(fault)
         sums = self._sums
         sums.culprits = dict(sums.worst())
-        if self._work.tables:
-            for name, rows in self._daily.tables(sums.group).items():
-                self._table(name, rows)
         detail = {series: list(rows) for series, rows in self._timeline.items()}, self._ownership.finish()
         packed = zlib.compress(pickle.dumps(detail, pickle.HIGHEST_PROTOCOL), 1)
-        return Output(self._group, self._tables, sums, packed)
+        return Output(self._group, sums, packed)
 
     def _add_facts(self, generation: Generation) -> None:
         """All that no strategy changes."""
         work, sums = self._work, self._sums
         sums.facts.add(generation)
-        if work.tables:
-            for name, rows in table_rows.of_generation(generation).items():
-                self._table(name, rows)
         if not generation.is_of_consumers:
             return
-        causes = self._causes.feed(generation)
-        sums.churn.update(causes)
+        sums.churn.update(self._causes.feed(generation))
         self._ownership.feed(generation)
         for fault in self._faults.feed(generation):
-            self._add_fault(fault)
-        if work.tables:
-            self._table("causes", [table_rows.causes(generation, causes)])
-            self._daily.add_causes(generation.timestamp, causes)
+            sums.add_fault(fault)
         # The broker's assignors of these names follow rules of their own, and the repetition of a generation
         # by a restarted static member is no leader's work.
         led = generation.type == CLASSIC and not (generation.empty or generation.replacement)
         if led and generation.protocol in CHECKED_STRATEGIES:
-            checked = check_generation(generation, work.loaded[generation.protocol], work.catalogue)
-            sums.add_checked(checked)
-            if work.tables:
-                self._table("checked", [table_rows.values(checked)])
-
-    def _add_fault(self, fault: Fault) -> None:
-        self._sums.add_fault(fault)
-        if self._work.tables:
-            self._table("faults", [table_rows.values(fault)])
+            sums.add_checked(check_generation(generation, work.loaded[generation.protocol], work.catalogue))
 
     def _add_row(self, row: Replayed) -> None:
         self._sums.add_row(row, self._work.modes[0].value)
-        if self._work.tables:
-            self._table("replayed", [table_rows.replayed(row)])
-            self._daily.add_row(row)
         if row.measures is not None:
             series = row.mode, row.strategy
             if series not in self._timeline:
                 self._timeline[series] = deque(maxlen=MOST_TIMELINE_ROWS)
             self._timeline[series].append(row)
-
-    def _table(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        if rows:
-            self._tables.setdefault(name, []).extend(rows)
 
 
 def read_detail(packed: bytes, most: int = MOST_TIMELINE_ROWS) -> Detail:

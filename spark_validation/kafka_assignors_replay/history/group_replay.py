@@ -58,11 +58,10 @@ MOST_ROUNDS = 4
 
 
 class Replayed(NamedTuple):
-    """A row of the table `replayed`: a rebalance under one strategy.
+    """A rebalance under one strategy.
 
-    `problem` says why it could not be replayed, or how the strategy failed; `measures` is then None, and a
-    column of the table for each of its fields is null. `inferred_topics` are those whose partition count was
-    taken from the recorded assignment itself.
+    `problem` says why it could not be replayed, or how the strategy failed; `measures` is then None.
+    `inferred_topics` are those whose partition count was taken from the recorded assignment itself.
     """
 
     group: str

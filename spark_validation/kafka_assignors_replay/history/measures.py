@@ -1,8 +1,7 @@
 """The measures of a replay: of one rebalance under one strategy (`Measures`), and of several (`Verdict`).
 
-A measure is declared here, with how it is summed and how reports show it. `group_replay` computes it. The
-tables `replayed` and `metrics`, both reports, the terminal and policies take it from its field.
-`docs/replay.md` defines each measure.
+A measure is declared here, with how it is summed and how reports show it. `group_replay` computes it. Both
+reports, the terminal and policies take it from its field. `docs/replay.md` defines each measure.
 """
 
 from __future__ import annotations

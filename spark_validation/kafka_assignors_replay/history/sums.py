@@ -1,6 +1,6 @@
 """The sums of a group: counts and lists of bounded length, and the values of a result that follow from them.
 
-Without tables, only the sums leave the process that folds a group, with the details for plots.
+Only the sums leave the process that folds a group, with the details for plots.
 `docs/replay.md` defines every figure.
 """
 
@@ -42,7 +42,7 @@ MOST_LISTED = 1_000
 """The most undecodable records and differences that are listed one by one; the rest is counted."""
 
 _MOST_CULPRITS = 20
-"""The most culprits of a group that a result names; the table `faults` has all."""
+"""The most culprits of a group that a result names."""
 
 
 @dataclass(slots=True)
@@ -167,14 +167,6 @@ Charged = tuple[FaultKind, str | None, str | None, str | None]
 """Kind, client id, client host and instance id."""
 
 
-def add_row(sums: defaultdict[Any, Sums], key: tuple[object, ...], row: Replayed) -> None:
-    """Add a row to the sums with its key; no strategy has failed where the recorded rebalance is unknown."""
-    if row.measures is not None:
-        sums[key].add(row.measures)
-    elif row.strategy != RECORDED and row.problem is not None:
-        sums[key].fail(row.problem)
-
-
 @dataclass(slots=True)
 class GroupSums:
     """The sums of one group, or of the records that name no group. `rows` counts the rows of its replay.
@@ -209,7 +201,11 @@ class GroupSums:
 
     def add_row(self, row: Replayed, first_mode: str) -> None:
         self.rows += 1
-        add_row(self.figures, (row.mode, row.strategy), row)
+        if row.measures is not None:
+            self.figures[row.mode, row.strategy].add(row.measures)
+        elif row.strategy != RECORDED and row.problem is not None:
+            # No strategy has failed where the recorded rebalance is unknown.
+            self.figures[row.mode, row.strategy].fail(row.problem)
         if row.strategy == RECORDED and row.mode == first_mode:
             self.rebalances += 1
             self.inferred_topics.update(row.inferred_topics)

@@ -40,7 +40,6 @@ from kafka_assignors_replay.report.findings import (
     verdicts_by_group,
 )
 from kafka_assignors_replay.result import RECORDED, Churn, ReplayResult
-from kafka_assignors_replay.schemas import TABLES
 
 _SHOWN_GROUPS = 200
 """The greatest number of groups in the report: a report of thousands is too large to mail and to read."""
@@ -95,7 +94,6 @@ def html_report(result: ReplayResult) -> str:
         inferred=sorted({topic for summary in result.groups for topic in summary.inferred_topics}),
         pauses=asdict(result.options.pauses),
         fault_rules=asdict(result.options.fault_rules),
-        tables=TABLES,
         plotted_groups=PLOTTED_GROUPS,
         style=Markup(_text("report.css")),
         script=Markup(script),

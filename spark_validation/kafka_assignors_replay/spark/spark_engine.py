@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from kafka_assignors_replay.history.records import OFFSET_COMMITS, group_bytes
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.history_files import rows_by_name
 from kafka_assignors_replay.result import TOPICS_NAMES, ReplayOptions
-from kafka_assignors_replay.schemas import SORTED, TABLES, TOPICS, record_batch
+from kafka_assignors_replay.schemas import SORTED, TOPICS, record_batch
 from kafka_assignors_replay.spark.read import read_first, recorded_records
 from kafka_assignors_replay.spark.spark_session import (
     apply_to_batches,
@@ -43,10 +43,7 @@ _RECORD_BYTES = 100
 
 _PLACE = ("partition", "offset", "timestamp")
 
-_OF_GROUPS = [("g", pa.binary()), ("sums", pa.binary()), ("detail", pa.binary())]
-_OF_TABLES = [(name, pa.struct(list(schema))) for name, schema in TABLES.items()]
-"""The columns of an output: a row is either of a group, or of one table. Without tables, their columns are
-missing."""
+_OUTPUT = pa.schema([("g", pa.binary()), ("sums", pa.binary()), ("detail", pa.binary())])
 
 
 class SparkEngine:
@@ -109,23 +106,17 @@ class SparkEngine:
         cores = self._spark.sparkContext.defaultParallelism
         tasks = min(max(cores, self._bytes // _TASK_BYTES), _MOST_TASKS_A_CORE * cores)
         rows = self._records.repartition(tasks, "g").sortWithinPartitions(*SORTED.names[:-1])
-        self._folded = apply_to_batches(rows, *_fold_batches(work)).persist()
+        self._folded = apply_to_batches(rows, _fold_batches(work), _OUTPUT).persist()
         self._closing.callback(self._folded.unpersist)
-        of_groups = self._folded.where("sums IS NOT NULL").select("sums").toArrow()
-        return map(pickle.loads, of_groups["sums"].to_pylist())
+        return map(pickle.loads, self._folded.select("sums").toArrow()["sums"].to_pylist())
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
-        found = self._folded.where("sums IS NOT NULL").where(_is_one_of(groups)).select("g", "detail")
+        found = self._folded.where(_is_one_of(groups)).select("g", "detail")
         return dict(zip(*(column.to_pylist() for column in found.toArrow().columns), strict=True))
 
     def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
         found = self._records.where(_is_one_of(groups)).orderBy(*SORTED.names[:-1]).toArrow()
         return zip(*(column.to_pylist() for column in found.columns), strict=True)
-
-    def write_tables(self, folder: str) -> None:
-        for name in TABLES:
-            rows = self._folded.where(F.col(name).isNotNull()).select(f"{name}.*")
-            rows.write.mode("overwrite").parquet(f"{folder.rstrip('/')}/{name}")
 
 
 def _rows_of(raw: DataFrame) -> DataFrame:
@@ -144,25 +135,16 @@ def _is_one_of(groups: Iterable[bytes]) -> Column:
     return F.col("g").isin(*map(bytearray, groups))
 
 
-def _fold_batches(work: FoldWork) -> tuple[Any, pa.Schema]:
-    """The function that folds the batches of a task, and the schema of its outputs."""
+def _fold_batches(work: FoldWork) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that folds the batches of a task."""
     import_path = tuple(sys.path)
-    schema = pa.schema([*_OF_GROUPS, *(_OF_TABLES if work.tables else ())])
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(path for path in import_path if path not in sys.path)
         gc.set_threshold(OBJECTS)
         columns = ((column.to_pylist() for column in batch.columns) for batch in batches)
         rows = (row for each in columns for row in zip(*each, strict=True))
-        for group, tables, sums, detail in fold_sorted(rows, work):
-            for name, of_table in tables.items():
-                batch = record_batch(of_table, TABLES[name])
-                column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
-                nothing = [None] * len(column)
-                own = {each: column if each == name else nothing for each in schema.names}
-                yield pa.RecordBatch.from_pydict(own, schema)
-            if sums is not None:
-                output = {"g": group, "sums": pickle.dumps(sums), "detail": detail}
-                yield pa.RecordBatch.from_pylist([output], schema)
+        for group, sums, detail in fold_sorted(rows, work):
+            yield record_batch([(group, pickle.dumps(sums), detail)], _OUTPUT)
 
-    return fold, schema
+    return fold
