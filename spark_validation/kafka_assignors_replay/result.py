@@ -41,7 +41,7 @@ class ReplayOptions:
 
     `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the
     columns partition, offset, timestamp, key and value. `groups` restricts the replay to these groups. With
-    `strict` a record that does not decode is an error; with `skip_corrupt` a damaged file on a disk is none.
+    `strict` a record that does not decode is an error.
     `client_config` are librdkafka properties, `timeout_seconds` the longest wait for a live broker. `master`
     is Spark's, `spark_config` a file of its properties. `sample_groups` is the number of groups, drawn with
     `sample_seed`, that are also replayed without Spark. A strategy fails where one rebalance takes it longer
@@ -64,12 +64,6 @@ class ReplayOptions:
     pauses: PauseModel = field(default_factory=PauseModel)
     fault_rules: FaultRules = field(default_factory=FaultRules)
     strategy_timeout_s: float = 60.0
-    skip_corrupt: bool = False
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether the history is on a disk of this machine."""
-        return self.path is not None and "://" not in self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +76,6 @@ class Progress:
     done: int = 0
     total: int = 0
     unit: str = "tasks"
-
-
-@dataclass(frozen=True, slots=True)
-class DamagedFile:
-    """A file of the history that was left out, and the reason."""
-
-    file: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +278,7 @@ class SampleCheck:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole result. `warnings` say what could not be read, and the consequences. `damaged_files` counts
-    the files that were left out, `damaged` lists the first hundred."""
+    """The whole result. `warnings` say what could not be read, and the consequences."""
 
     options: ReplayOptions
     history: HistorySummary
@@ -309,8 +294,6 @@ class ReplayResult:
     warnings: tuple[str, ...]
     versions: Mapping[str, str]
     seconds: float
-    damaged_files: int = 0
-    damaged: tuple[DamagedFile, ...] = ()
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})

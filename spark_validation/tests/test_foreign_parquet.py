@@ -93,7 +93,7 @@ def read(folder: Path, engine: str, raw: pa.Table | None = None) -> tuple[Rows, 
             found = rows.withColumn("timestamp", F.unix_micros("timestamp")).toArrow()
             read_there = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
             return read_there, 0 if others is None else others.count()
-    place, files = record_files(str(folder), ())
+    place, files = record_files(str(folder))
     batches = list(read_records(files, place, OFFSETS_TOPIC))
     return sorted(row for rows, _ in batches for row in rows), sum(others for _, others in batches)
 
@@ -102,7 +102,7 @@ def read_topics(folder: Path, engine: str) -> list[dict[str, Any]]:
     """The rows of the catalogue that an engine reads."""
     if engine == "spark":
         with spark_session(None) as spark:
-            found = read_first(spark, str(folder), TOPICS_NAMES, TOPICS_COLUMNS, ())
+            found = read_first(spark, str(folder), TOPICS_NAMES, TOPICS_COLUMNS)
             assert found is not None
             return rows_by_name(found[1].toArrow(), TOPICS_COLUMNS)
     read_here = catalogue_rows(str(folder))
