@@ -153,7 +153,6 @@ def _replay_history(
             strategies=options.strategies,
             modes=options.modes,
             pauses=options.pauses,
-            rules=options.fault_rules,
             torn=survey.torn,
             collided=survey.collided,
             guard=StrategyGuard(options.strategy_timeout_s, notes),

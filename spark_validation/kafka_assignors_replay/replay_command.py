@@ -75,13 +75,6 @@ Modes = Annotated[
 HtmlFile = Annotated[
     Path | None, options.output_option("--report", metavar="FILE", help="Write an HTML report.")
 ]
-FaultParameters = Annotated[
-    list[str] | None,
-    _model_option(
-        metavar="NAME=VALUE",
-        help="A threshold that classifies rebalance causes, such as crash_loop=5; may be repeated.",
-    ),
-]
 GroupIds = Annotated[
     list[str] | None,
     typer.Option("--group", "-g", metavar="ID", help="Replay only these groups; may be repeated."),
@@ -137,7 +130,6 @@ def replay(
     html: HtmlFile = None,
     json_file: options.JsonFile = None,
     pause: PauseParameters = None,
-    fault: FaultParameters = None,
     master: Master = None,
     spark_config: SparkConfig = None,
     engine: EngineName = None,
@@ -152,8 +144,6 @@ def replay(
         raise UserError(f"there is no mode {unknown[0]!r}: known are {', '.join(_MODES)}")
     require_reports(html, json_file)
     asked = replay_options(context, names, modes)
-    rules = _changed("--fault", fault, asked.fault_rules)
-    asked = dataclasses.replace(asked, fault_rules=rules)
     result = run_replay_with_progress(asked, "replay", engine)
     if not is_stdout(json_file):
         from kafka_assignors_replay.replay_tables import print_replay

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors_replay.history.faults import FaultKind, FaultRules
+from kafka_assignors_replay.history.faults import Culprit as Culprit
 from kafka_assignors_replay.history.measures import ON_TIMELINE, Measures
 from kafka_assignors_replay.history.measures import Mode as Mode
 from kafka_assignors_replay.history.measures import Verdict as Verdict
@@ -62,7 +62,6 @@ class ReplayOptions:
     sample_groups: int = 3
     sample_seed: int = 0
     pauses: PauseModel = field(default_factory=PauseModel)
-    fault_rules: FaultRules = field(default_factory=FaultRules)
     strategy_timeout_s: float = 60.0
 
 
@@ -186,32 +185,6 @@ class Churn:
     group: str
     cause: str
     generations: int
-
-
-@dataclass(frozen=True, slots=True)
-class Culprit:
-    """A client whose joins and leaves made a group rebalance, or the group's deployments, without a client.
-
-    `history.faults` defines each `kind`. `episodes` counts the episodes, each once a day, or the deployments;
-    `members` is the greatest number of members at one time, or that a deployment replaced.
-    """
-
-    group: str
-    kind: FaultKind
-    client_id: str | None
-    client_host: str | None
-    instance_id: str | None
-    member_id: str | None
-    episodes: int
-    members: int
-    joins: int
-    leaves: int
-    restarts: int
-    expiries: int
-    generations: int
-    alone: int
-    first_timestamp: datetime
-    last_timestamp: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from unittest.mock import patch
 
 import pytest
 
-from kafka_assignors_replay.history.faults import Fault, FaultFinder, FaultKind, FaultRules
+from kafka_assignors_replay.history import faults
+from kafka_assignors_replay.history.faults import THRESHOLDS, Culprit, FaultFinder, FaultKind
 from kafka_assignors_replay.history.rebalances import Generation
 from kafka_assignors_replay.history.records import MemberRecord
 from spark_validation.tests.groups import START
@@ -66,12 +68,13 @@ class Life:
         self.records.append(record)
         return self
 
-    def faults(self, **rules: float) -> list[Fault]:
-        finder = FaultFinder(FaultRules(**rules))  # type: ignore[arg-type]
-        return [fault for record in self.records for fault in finder.feed(record)] + list(finder.finish())
+    def faults(self, **thresholds: float) -> list[Culprit]:
+        finder = FaultFinder()
+        with patch.object(faults, "THRESHOLDS", THRESHOLDS._replace(**thresholds)):
+            return [fault for record in self.records for fault in finder.feed(record)] + [*finder.finish()]
 
 
-def kinds(found: Sequence[Fault]) -> list[FaultKind]:
+def kinds(found: Sequence[Culprit]) -> list[FaultKind]:
     return [each.kind for each in found]
 
 
@@ -165,7 +168,10 @@ def test_an_episode_is_cut_at_midnight_and_a_crash_loop_goes_on_over_it() -> Non
     life = restarts(Life(A, B, at=START - timedelta(minutes=5)), "a", 6)
     before, after = life.faults()
     assert (before.kind, after.kind) == (CRASH_LOOP, CRASH_LOOP)
-    assert (before.date, after.date) == (START.date() - timedelta(days=1), START.date())
+    assert (before.first_timestamp.date(), after.first_timestamp.date()) == (
+        START.date() - timedelta(days=1),
+        START.date(),
+    )
     assert before.restarts + after.restarts == 6
 
 
@@ -264,13 +270,8 @@ def test_a_recreated_group_begins_without_members() -> None:
     assert kinds(Life(A).then(10, incarnation=2).faults()) == [SCALED]
 
 
-def test_a_threshold_that_makes_no_sense_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="flapping must be above 0"):
-        FaultRules(flapping=0)
-
-
 def test_the_state_of_the_fault_finder_does_not_grow_with_the_history() -> None:
-    finder = FaultFinder(FaultRules())
+    finder = FaultFinder()
 
     def pods() -> Iterator[Generation]:
         life = Life(someone("pod0"), B)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import date, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
 
-from kafka_assignors.arguments import require_number
 from kafka_assignors_replay.history.rebalances import Generation
 from kafka_assignors_replay.history.records import AIOKAFKA, AIOKAFKA_OURS, MemberRecord
 
@@ -28,9 +28,8 @@ class FaultKind(str, enum.Enum):
     SCALED = "scaled"
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRules:
-    """The thresholds, durations in seconds; `ValueError` names an invalid one."""
+class Thresholds(NamedTuple):
+    """What makes a fault of an episode; durations are in seconds."""
 
     deployment_s: float = 1800.0  # the longest that a deployment takes
     deployment_gap_s: float = 300.0  # the longest between two changes of one deployment
@@ -42,30 +41,29 @@ class FaultRules:
     flapping: int = 4  # joins within `flapping_s` that are flapping
     flapping_s: float = 3600.0
 
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            require_number(name, value, above_zero=True)
+
+THRESHOLDS = Thresholds()
 
 
 @dataclass(slots=True, kw_only=True)
-class Fault:
-    """An episode on one day (UTC), or a deployment.
+class Culprit:
+    """A client whose joins and leaves made a group rebalance, or the group's deployments, without a client.
 
-    `client_id`, `client_host`, `instance_id` and the last `member_id` identify the client, and `members` is
-    the greatest number of its members at one time. For a deployment the identity is None, and `members` is
-    the number of replaced members. `restarts` counts returns within `back_again_s`, `expiries` departures
-    without a LeaveGroup. `generations` counts the generations in which the client joined or left, `alone`
-    those in which no other client did.
+    `episodes` counts the episodes, each once a day (UTC), or the deployments. `client_id`, `client_host`,
+    `instance_id` and the last `member_id` identify the client; `members` is the greatest number of its
+    members at one time, or that a deployment replaced. `restarts` counts returns within `back_again_s`,
+    `expiries` departures without a LeaveGroup. `generations` counts the generations in which the client
+    joined or left, `alone` those in which no other client did.
     """
 
     group: str
-    date: date
     kind: FaultKind = FaultKind.SCALED
     client_id: str | None = None
     client_host: str | None = None
     instance_id: str | None = None
     member_id: str | None = None
-    members: int
+    episodes: int = 1
+    members: int = 1
     joins: int = 0
     leaves: int = 0
     restarts: int = 0
@@ -74,6 +72,19 @@ class Fault:
     alone: int = 0
     first_timestamp: datetime
     last_timestamp: datetime
+
+    def add(self, other: Culprit) -> None:
+        """Add an episode of the same client, or another deployment."""
+        if other.last_timestamp >= self.last_timestamp:
+            self.member_id = other.member_id
+        self.members = max(self.members, other.members)
+        self.first_timestamp = min(self.first_timestamp, other.first_timestamp)
+        self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+_COUNTS = ("episodes", "joins", "leaves", "restarts", "expiries", "generations", "alone")
 
 
 _Who = tuple[str | None, str, str]
@@ -97,14 +108,15 @@ class _Change:
 class _Episode:
     """The joins and leaves of one client. `row`, `worst_streak` and `most_joins` are those of one day."""
 
-    row: Fault
+    row: Culprit
     joins: deque[datetime] = field(default_factory=deque)  # the last, and others within `flapping_s` of it
     left: datetime | None = None
     streak: int = 0  # restarts in a row
     worst_streak: int = 0
     most_joins: int = 0
 
-    def join(self, now: datetime, rules: FaultRules) -> None:
+    def join(self, now: datetime) -> None:
+        rules = THRESHOLDS
         if self.left is not None and _seconds(self.left, now) <= rules.back_again_s:
             self.row.restarts += 1
             was_short = not self.joins or _seconds(self.joins[-1], self.left) <= rules.short_stay_s
@@ -117,8 +129,8 @@ class _Episode:
             self.joins.popleft()
         self.most_joins = max(self.most_joins, len(self.joins))
 
-    def ended(self, rules: FaultRules) -> Fault:
-        row = self.row
+    def ended(self) -> Culprit:
+        row, rules = self.row, THRESHOLDS
         if row.members > 1:
             row.restarts = self.worst_streak = 0  # the records do not show which of the members came back
         if self.worst_streak >= rules.crash_loop:
@@ -136,7 +148,6 @@ class _Episode:
 class FaultFinder:
     """Finds the faults of one group: `feed` each record in order, then `finish`."""
 
-    _rules: FaultRules
     _group: str = ""
     _last: Generation | None = None
     _born: dict[str, int] = field(default_factory=dict)  # by member id: the change with which it came, sorted
@@ -146,7 +157,7 @@ class FaultFinder:
     _waiting: deque[_Change] = field(default_factory=deque)  # changes that may be part of a deployment
     _open: dict[_Who, _Episode] = field(default_factory=dict)  # sorted by the last change
 
-    def feed(self, record: Generation) -> Iterator[Fault]:
+    def feed(self, record: Generation) -> Iterator[Culprit]:
         """The episodes and deployments that this record ends."""
         last, self._last, self._group = self._last, record, record.group
         self._rebalances += not record.replacement
@@ -162,10 +173,10 @@ class FaultFinder:
             self._waiting.append(self._change(before, record))
             yield from self._settle_wave(is_over=False)
 
-    def finish(self) -> Iterator[Fault]:
+    def finish(self) -> Iterator[Culprit]:
         """The remaining episodes and deployments, after the last record."""
         yield from self._settle()
-        yield from (episode.ended(self._rules) for episode in self._open.values())
+        yield from (episode.ended() for episode in self._open.values())
 
     def _change(self, before: Mapping[str, MemberRecord], record: Generation) -> _Change:
         self._changes += 1
@@ -183,7 +194,7 @@ class FaultFinder:
             self._changes, self._rebalances, not record.replacement, record.timestamp, len(before), clients
         )
 
-    def _settle_wave(self, *, is_over: bool) -> Iterator[Fault]:
+    def _settle_wave(self, *, is_over: bool) -> Iterator[Culprit]:
         """Report the deployment that the last change completes, if any; the changes before it belong to none.
 
         Every member of the group must have joined in the wave, and none of these may have left again. While
@@ -209,28 +220,28 @@ class FaultFinder:
         self._waiting.clear()
         self._youngest_gone = self._changes
 
-    def _settle(self, now: datetime | None = None) -> Iterator[Fault]:
+    def _settle(self, now: datetime | None = None) -> Iterator[Culprit]:
         """Settle the changes that no deployment which continues `now` can include; without a time, all."""
-        rules, waiting = self._rules, self._waiting
+        rules, waiting = THRESHOLDS, self._waiting
         if waiting and (now is None or _seconds(waiting[-1].timestamp, now) > rules.deployment_gap_s):
             yield from self._settle_wave(is_over=True)
             now = None
         while waiting and (now is None or _seconds(waiting[0].timestamp, now) > rules.deployment_s):
             yield from self._charge(waiting.popleft())
 
-    def _charge(self, change: _Change) -> Iterator[Fault]:
+    def _charge(self, change: _Change) -> Iterator[Culprit]:
         """Add a change to the episodes of its clients; yields those that are over, or of an earlier day."""
-        now, rules = change.timestamp, self._rules
+        now = change.timestamp
         while self._open:
             who, silent = next(iter(self._open.items()))
-            if _seconds(silent.row.last_timestamp, now) <= rules.flapping_s:
+            if _seconds(silent.row.last_timestamp, now) <= THRESHOLDS.flapping_s:
                 break
             del self._open[who]
-            yield silent.ended(rules)
+            yield silent.ended()
         for who, (member, left, joined, at_once) in change.clients.items():
             episode = self._open.pop(who, None) or _Episode(self._row(now))
-            if episode.row.date != now.date():
-                yield episode.ended(rules)
+            if episode.row.first_timestamp.date() != now.date():
+                yield episode.ended()
                 episode.row = self._row(now, episode.row.members)
                 episode.worst_streak, episode.most_joins = episode.streak, 0
             self._open[who] = episode
@@ -248,12 +259,10 @@ class FaultFinder:
             row.alone += change.rebalanced and len(change.clients) == 1
             episode.left = now if left else episode.left
             if joined:
-                episode.join(now, rules)
+                episode.join(now)
 
-    def _row(self, now: datetime, members: int = 1) -> Fault:
-        return Fault(
-            group=self._group, date=now.date(), members=members, first_timestamp=now, last_timestamp=now
-        )
+    def _row(self, now: datetime, members: int = 1) -> Culprit:
+        return Culprit(group=self._group, members=members, first_timestamp=now, last_timestamp=now)
 
 
 def _seconds(since: datetime, until: datetime) -> float:

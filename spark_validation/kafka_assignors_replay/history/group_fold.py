@@ -22,7 +22,7 @@ from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.accuracy import CHECKED_STRATEGIES, check_generation
 from kafka_assignors_replay.history.causes import CauseFinder
-from kafka_assignors_replay.history.faults import FaultFinder, FaultRules
+from kafka_assignors_replay.history.faults import FaultFinder
 from kafka_assignors_replay.history.generations import CONFLICT, LifeFold, OwnershipFold, Record
 from kafka_assignors_replay.history.group_replay import GroupReplay, Replayed
 from kafka_assignors_replay.history.kip848_fold import EpochFold
@@ -53,7 +53,6 @@ class FoldWork:
     strategies: tuple[str, ...]
     modes: tuple[Mode, ...]
     pauses: PauseModel = field(default_factory=PauseModel)
-    rules: FaultRules = field(default_factory=FaultRules)
     torn: frozenset[bytes | None] = frozenset()
     collided: frozenset[tuple[int, int]] = frozenset()
     guard: StrategyGuard = field(default_factory=StrategyGuard)
@@ -106,7 +105,7 @@ class _GroupFold:
         self._work, self._group = work, group
         self._members = MemberDecoder()
         self._life = LifeFold(EpochFold(work.catalogue), group in work.torn)
-        self._causes, self._faults = CauseFinder(work.catalogue), FaultFinder(work.rules)
+        self._causes, self._faults = CauseFinder(work.catalogue), FaultFinder()
         self._ownership = OwnershipFold()
         strategies = {name: work.loaded[name] for name in work.strategies}
         self._replay = GroupReplay(work.catalogue, strategies, work.modes, work.pauses, work.guard)

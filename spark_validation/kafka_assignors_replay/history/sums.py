@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from kafka_assignors_replay.history.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
-from kafka_assignors_replay.history.faults import Fault, FaultKind
+from kafka_assignors_replay.history.faults import Culprit, FaultKind
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.group_replay import Replayed
 from kafka_assignors_replay.history.measures import Mode, Sums, Verdict
@@ -30,7 +30,6 @@ from kafka_assignors_replay.result import (
     RECORDED,
     Churn,
     ClientAgreement,
-    Culprit,
     Difference,
     GroupSummary,
     HistorySummary,
@@ -145,22 +144,6 @@ class GroupFacts:
             self.topics.update(member.topics)
 
 
-_OF_FAULTS = ("joins", "leaves", "restarts", "expiries", "generations", "alone")
-"""The counts of a `Fault`, which add up."""
-
-
-def _with_episode(culprit: Culprit, fault: Fault) -> Culprit:
-    return replace(
-        culprit,
-        member_id=(fault if fault.last_timestamp >= culprit.last_timestamp else culprit).member_id,
-        episodes=culprit.episodes + 1,
-        members=max(culprit.members, fault.members),
-        first_timestamp=min(culprit.first_timestamp, fault.first_timestamp),
-        last_timestamp=max(culprit.last_timestamp, fault.last_timestamp),
-        **{name: getattr(culprit, name) + getattr(fault, name) for name in _OF_FAULTS},
-    )
-
-
 _Outcome = tuple[CheckOutcome, "str | None"]
 
 Charged = tuple[FaultKind, str | None, str | None, str | None]
@@ -215,11 +198,11 @@ class GroupSums:
             elif row.problem is not None:
                 self.not_replayed[row.problem] += 1
 
-    def add_fault(self, fault: Fault) -> None:
+    def add_fault(self, fault: Culprit) -> None:
         key = fault.kind, fault.client_id, fault.client_host, fault.instance_id
-        known = self.culprits.get(key)
-        culprit = _built(Culprit, fault, episodes=1) if known is None else _with_episode(known, fault)
-        self.culprits[key] = culprit
+        known = self.culprits.setdefault(key, fault)
+        if known is not fault:
+            known.add(fault)
 
     def worst(self) -> list[tuple[Charged, Culprit]]:
         """The culprits that a result names; no others leave the process."""

@@ -20,7 +20,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafka_assignors_replay.history.faults import FaultKind
+from kafka_assignors_replay.history.faults import THRESHOLDS, FaultKind
 from kafka_assignors_replay.history.measures import COLUMNS, Mode
 from kafka_assignors_replay.report import plots
 from kafka_assignors_replay.report.findings import (
@@ -93,7 +93,7 @@ def html_report(result: ReplayResult) -> str:
         causes=_causes(result.churn),
         inferred=sorted({topic for summary in result.groups for topic in summary.inferred_topics}),
         pauses=asdict(result.options.pauses),
-        fault_rules=asdict(result.options.fault_rules),
+        thresholds=THRESHOLDS._asdict(),
         plotted_groups=PLOTTED_GROUPS,
         style=Markup(_text("report.css")),
         script=Markup(script),
