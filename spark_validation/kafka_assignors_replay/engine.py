@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_
 from kafka_assignors_replay.history.records import group_bytes
 from kafka_assignors_replay.history.sums import GroupSums, values_of
 from kafka_assignors_replay.history_files import table_on_disk
-from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck, to_json
+from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck
 
 ENGINES = ("spark", "local")
 
@@ -196,35 +196,23 @@ def check_sample(
     for group, sums, packed in fold_sorted(engine.records_of(names), work):
         assert group is not None
         here, there = _values(sums, packed), _values(of_engine[sums.group], details[group])
-        if differing := [place for place in here | there if here.get(place) != there.get(place)]:
-            first = differing[0]
+        if differing := [name for name in here if here[name] != there[name]]:
             raise ReplayError(
-                f"the engine and this process replay group {sums.group!r} differently, in {len(differing)} "
-                f"places; the first is {first}: {there.get(first)!r} there and {here.get(first)!r} here. "
-                "Do all processes have the same version of kafka-assignors and of the strategies, and do "
-                "these depend on nothing but the group?"
+                f"the engine and this process replay group {sums.group!r} differently, in its "
+                f"{' and '.join(differing)}. Do all processes have the same version of kafka-assignors and of "
+                "the strategies, and do these depend on nothing but the group?"
             )
         rows += sums.rows
     return SampleCheck(tuple(groups), rows)
 
 
 def _values(sums: GroupSums, packed: bytes) -> dict[str, Any]:
-    """Everything that a result has of the group, by its place."""
+    """Everything that a result has of the group."""
     detail = read_detail(packed)
     values = {**values_of([sums]), "rows": sums.rows, "timeline": detail.timeline, "owners": detail.ownership}
-    found = to_json(values)
-    found["churn"] = {each["cause"]: each["generations"] for each in found["churn"]}
-    found["verdicts"] = {f"{each['mode']}, strategy {each['strategy']!r}": each for each in found["verdicts"]}
-    for verdict in found["verdicts"].values():
-        # The error text of a user's strategy may differ in each run, for example by the address of an object.
-        verdict["failures"] = sorted(each.partition(":")[0] for each in verdict["failures"])
-    return dict(_leaves(found))
-
-
-def _leaves(value: Any, *place: str) -> Iterator[tuple[str, Any]]:
-    """Each value in nested objects and lists, with its place."""
-    if isinstance(value, (dict, list)):
-        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(each, *place, str(name))
-    else:
-        yield ", ".join(place), value
+    # The error text of a user's strategy may differ in each run, for example by the address of an object.
+    values["verdicts"] = [
+        replace(each, failures=tuple(sorted(text.partition(":")[0] for text in each.failures)))
+        for each in values["verdicts"]
+    ]
+    return values

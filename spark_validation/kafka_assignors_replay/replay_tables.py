@@ -1,9 +1,10 @@
-"""The result of a replay on a terminal: tables first, and the verdict last, where it is seen."""
+"""The result of a replay on a terminal: the strategies over all groups first, and the verdict last, where it
+is seen. The reports have the figures of each group."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -20,84 +21,38 @@ from kafka_assignors_cli.console import (
 )
 from kafka_assignors_replay.history.measures import COLUMNS, Figure, Mode, Shown, Verdict
 from kafka_assignors_replay.report.findings import (
-    GroupFinding,
     find,
     headline,
     leading_mode,
     reasons_not_replayed,
     restoring,
     sentence,
-    strategies_in_order,
     totals,
     verdicts_by_group,
 )
-from kafka_assignors_replay.result import RECORDED, ReplayResult, SampleCheck, TruthCheck
+from kafka_assignors_replay.result import RECORDED, ReplayResult, TruthCheck
 
 _SHOWN_FINDINGS = 5
-_SHOWN_GROUPS = 50
 _SHOWN_GROUPS_OF_FAILURES = 5
 _SHOWN_RECORDS = 5
 
-_TRUTH_COLUMNS = (
-    Column("led by", ColumnKind.NAME),
-    Column("strategy", ColumnKind.NAME),
-    Column("checked"),
-    Column("matched"),
-    Column("not checkable", leave_out=1),
-    Column("explained", leave_out=2),  # each explanation has a line under the table
-    Column("unexplained"),
-    Column("must match", ColumnKind.TOKEN),
-)
-
 
 def print_replay(result: ReplayResult) -> None:
-    """Print the tables of `result`, the data that they leave out, and the verdict to stdout."""
+    """Print the figures of `result`, the data that they leave out, and the verdict to stdout."""
     emit_renderable(*replay_renderables(result))
 
 
 def replay_renderables(result: ReplayResult) -> list[RenderableType]:
-    found = find(result)
     return [
-        *_groups(result, found),
-        Text(),
-        _totals_table(result),
+        _strategies(result),
         *_notes(filter(None, [restoring(result, leading_mode(result))])),
         Text(),
         *_truth(result.truth),
-        *_sample(result.sample),
+        Text(_sample(result)),
         Text(),
         *_left_out(result),
-        *_verdict(result, found),
+        *_verdict(result),
     ]
-
-
-def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
-    """The groups that gain most, a row for each strategy; the best strategy of a group is bold."""
-    verdicts = verdicts_by_group(result.verdicts)
-    best = {each.group: {each.best.strategy, *each.equals} for each in found}
-    table = _Strategies(
-        "Every group under every strategy (* serves the group best)", result, ("group", "strategy")
-    )
-    moving = {verdict.group for verdict in result.verdicts if verdict.moved}
-    gaining_first = dict.fromkeys([*(finding.group for finding in found), *sorted(moving)])
-    shown = {*[group for group in gaining_first if group in moving][:_SHOWN_GROUPS]}
-    for group in sorted(verdicts.keys() & shown):
-        strategies = strategies_in_order(verdicts[group], result)
-        for index, strategy in enumerate(strategies):
-            table.add(
-                (group if index == 0 else "", strategy),
-                verdicts[group][strategy],
-                best=strategy in best.get(group, ()),
-                last=index == len(strategies) - 1,
-            )
-    notes = []
-    if others := len(verdicts.keys() & moving - shown):
-        notes.append(f"and {counted(others, 'more group')}, which gain less: --report and --json have more")
-    still = sorted(verdicts.keys() - moving)
-    if still:
-        names = ", ".join(still[:_SHOWN_GROUPS]) + (", …" if len(still) > _SHOWN_GROUPS else "")
-        notes.append(f"Without a move under any strategy: {names}")
-    return [table.table, *_notes(notes)] if shown else _notes(notes)
 
 
 def _notes(sentences: Iterable[str]) -> list[RenderableType]:
@@ -105,53 +60,35 @@ def _notes(sentences: Iterable[str]) -> list[RenderableType]:
     return [Padding(Text(printable(each)), (0, 0, 0, 1)) for each in sentences]
 
 
-def _totals_table(result: ReplayResult) -> FittedTable:
-    table = _Strategies("All groups together", result, ("strategy",))
-    every = verdicts_by_group(total.verdict for mode in Mode for total in totals(result, mode))
-    for strategy, figures in every[""].items():
-        table.add((strategy,), figures)
-    return table.table
-
-
-class _Strategies:
-    """A table with a strategy on each row: moves in every mode, other measures in the leading mode."""
-
-    def __init__(self, title: str, result: ReplayResult, names: Sequence[str]) -> None:
-        self._leading = leading_mode(result)
-        self._modes = [mode for mode in Mode if mode in result.options.modes]
-        self._failures = any(verdict.failed for verdict in result.verdicts)
-        self._figures = [
-            (figure, shown) for figure, shown in COLUMNS if shown.on_terminal and figure.name != "moved"
-        ]
-        columns = [Column(name, ColumnKind.NAME) for name in names]
-        for mode in self._modes:
-            # The leading mode shows the effect of a change of strategy.
-            leads = mode is self._leading
-            name = mode.value.replace("-", " ")  # a heading may break at a blank
-            columns.append(Column(f"{name}: moved", leave_out=0 if leads else 4))
-            columns.append(Column("least", leave_out=2 if leads else 5, label=f"{name}: least"))
-        columns += [
-            Column(shown.terminal_heading or shown.title, leave_out=shown.leave_out)
-            for _, shown in self._figures
-        ]
-        if self._failures:
-            columns.append(Column("failed"))
-        self.table = FittedTable(columns, title)
-
-    def add(
-        self, names: Sequence[str], figures: Mapping[Mode, Verdict], *, best: bool = False, last: bool = False
-    ) -> None:
-        *others, strategy = map(printable, names)
-        cells: list[str | Text] = [*map(Text, others), Text(f"{strategy} *" if best else strategy)]
-        for mode in self._modes:
-            own = figures.get(mode)
+def _strategies(result: ReplayResult) -> FittedTable:
+    """A strategy on each row: its moves in every mode, its other measures in the leading mode."""
+    leading = leading_mode(result)
+    modes = [mode for mode in Mode if mode in result.options.modes]
+    figures = [(each, shown) for each, shown in COLUMNS if shown.on_terminal and each.name != "moved"]
+    failures = any(verdict.failed for verdict in result.verdicts)
+    columns = [Column("strategy", ColumnKind.NAME)]
+    for mode in modes:
+        # The leading mode shows the effect of a change of strategy.
+        name = mode.value.replace("-", " ")  # a heading may break at a blank
+        columns.append(Column(f"{name}: moved", leave_out=0 if mode is leading else 4))
+        columns.append(Column("least", leave_out=2 if mode is leading else 5, label=f"{name}: least"))
+    columns += [
+        Column(shown.terminal_heading or shown.title, leave_out=shown.leave_out) for _, shown in figures
+    ]
+    columns += [Column("failed")] if failures else []
+    table = FittedTable(columns, "All groups together")
+    every = verdicts_by_group(total.verdict for mode in modes for total in totals(result, mode))
+    for strategy, by_mode in every[""].items():
+        cells: list[str | Text] = [printable(strategy)]
+        for mode in modes:
+            own = by_mode.get(mode)
             cells += [f"{own.moved:,}", f"{own.least_moved:,}"] if own and own.rebalances else ["–"] * 2
-        leading = figures.get(self._leading)
-        cells += [_cell(leading, figure, shown) for figure, shown in self._figures]
-        if self._failures and leading is not None:
-            cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
-        style = "bold" if best else "dim" if names[-1] == RECORDED else ""
-        self.table.add(cells, style=style, end_section=last)
+        verdict = by_mode.get(leading)
+        cells += [_cell(verdict, figure, shown) for figure, shown in figures]
+        if failures and verdict is not None:
+            cells.append(Text(f"{verdict.failed}", style="bold red" if verdict.failed else ""))
+        table.add(cells, style="dim" if strategy == RECORDED else "")
+    return table
 
 
 def _cell(verdict: Verdict | None, figure: Figure, shown: Shown) -> str:
@@ -161,41 +98,26 @@ def _cell(verdict: Verdict | None, figure: Figure, shown: Shown) -> str:
     return f"{text} ({shown.format.format(getattr(verdict, shown.beside))})" if shown.beside else text
 
 
-def _truth(truth: TruthCheck) -> list[RenderableType]:
+def _truth(truth: TruthCheck) -> Iterator[RenderableType]:
+    """The result of the accuracy check, and a line for each difference between clients."""
     if not truth.clients:
-        return [Text("Accuracy check: no recorded generation ran range or roundrobin.")]
-    table = FittedTable(
-        _TRUTH_COLUMNS, "Accuracy check: recorded assignments of range and roundrobin, computed again"
-    )
-    for client in truth.clients:
-        table.add(
-            [
-                printable(client.client),
-                printable(client.strategy),
-                str(client.checked),
-                str(client.matched),
-                str(client.unchecked),
-                str(sum(client.explained.values())),
-                Text(str(client.unexplained), style="bold red" if client.unexplained else ""),
-                "yes" if client.must_match else "no",
-            ]
-        )
-    explained = _notes(
-        f"{counted(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
-        for client in truth.clients
-        for reason, count in sorted(client.explained.items())
-    )
+        yield Text("Accuracy check: no recorded generation ran range or roundrobin.")
+        return
     passes, style = ("passes", "") if truth.holds else ("fails", "bold red")
-    matched = f"{truth.matched:,} of {truth.checked:,} led by Java or by kafka-assignors match."
-    return [table, *explained, Text(f" The check {passes}: {matched}", style=style)]
+    matched = f"{truth.matched:,} of {truth.checked:,} assignments led by Java or by kafka-assignors match"
+    yield Text(f"The accuracy check {passes}: {matched}.", style=style)
+    for client in truth.clients:
+        others = [f"{count} explained: {reason}" for reason, count in sorted(client.explained.items())]
+        others += [f"{client.unexplained} unexplained"] if client.unexplained else []
+        others += [f"{client.unchecked} not checkable"] if client.unchecked else []
+        if others:
+            said = "; ".join([f"{client.matched} of {client.checked} match", *others])
+            yield from indented([f"led by {client.client}, {client.strategy}: {said}"])
 
 
-def _sample(sample: SampleCheck) -> list[RenderableType]:
-    if not sample.groups:
-        return []
-    groups = counted(len(sample.groups), "group")
-    rows = counted(sample.rows, "row")
-    return [Text(f"{rows} of {groups} computed a second time, with the same result.")]
+def _sample(result: ReplayResult) -> str:
+    groups = counted(len(result.sample.groups), "group")
+    return f"{counted(result.sample.rows, 'row')} of {groups} computed a second time, with the same result."
 
 
 def _left_out(result: ReplayResult) -> list[RenderableType]:
@@ -258,20 +180,17 @@ def _gap_lines(result: ReplayResult) -> Iterator[str]:
         yield f"{counted(history.kip848_groups, 'KIP-848 group')}, whose broker assigns"
 
 
-def _verdict(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
+def _verdict(result: ReplayResult) -> Iterator[RenderableType]:
+    found = find(result)
     suggested = [finding for finding in found if finding.suggests]
-    history = result.history
-    mode = leading_mode(result).value
     head = (
-        f"{counted(history.generations, 'generation')} of {counted(len(result.groups), 'group')} replayed "
-        f"in {result.seconds:.0f} s. {headline(found)} ({mode})"
+        f"{counted(result.history.generations, 'generation')} of {counted(len(result.groups), 'group')} "
+        f"replayed in {result.seconds:.0f} s. {headline(found)} ({leading_mode(result).value})"
     )
-    if not suggested:
-        return [Text(f"{head}.", style="bold")]
-    lines: list[RenderableType] = [Text(f"{head}; the largest savings:", style="bold")]
+    yield Text(f"{head}; the largest savings:" if suggested else f"{head}.", style="bold")
     for finding in suggested[:_SHOWN_FINDINGS]:
         text = Text(printable(finding.group), style="bold")
-        words = printable(sentence(finding))
-        text.append(f": {words}", style="not bold")
-        lines.append(Padding(text, (0, 0, 0, 2)))
-    return lines
+        text.append(f": {printable(sentence(finding))}", style="not bold")
+        yield Padding(text, (0, 0, 0, 2))
+    if (more := len(suggested) - _SHOWN_FINDINGS) > 0:
+        yield from indented([f"and {counted(more, 'more group')}: --report and --json have them all"])

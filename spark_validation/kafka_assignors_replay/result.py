@@ -198,8 +198,8 @@ class Difference:
     generation: int
     client: str
     strategy: str
-    explanation: str | None
-    detail: str
+    explanation: str | None = None
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ import pytest
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_replay.history.accuracy import CheckedGeneration, CheckOutcome, check_generation
+from kafka_assignors_replay.history.accuracy import CheckOutcome, check_generation
 from kafka_assignors_replay.history.records import client_of
+from kafka_assignors_replay.result import Difference
 from spark_validation.tests.groups import ALL, HIGH, LOW, START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 
@@ -25,7 +26,7 @@ def check(
     *,
     instances: Mapping[str, str] | None = None,
     catalogue: Catalogue = FOUR,
-) -> CheckedGeneration:
+) -> tuple[CheckOutcome, Difference]:
     """A generation of these members with the same client; the first member leads."""
     members = [
         replace(had(name, given, instance=(instances or {}).get(name)), client_id=f"{client}-orders")
@@ -56,29 +57,29 @@ def test_clients_are_told_by_their_client_ids(client_id: str, client: str) -> No
 
 
 def test_an_equal_assignment_matches() -> None:
-    checked = check("java", {"a": LOW, "b": HIGH})
-    assert (checked.outcome, checked.client) == (CheckOutcome.MATCHED.value, "java")
+    outcome, found = check("java", {"a": LOW, "b": HIGH})
+    assert (outcome, found.client, found.detail) == (CheckOutcome.MATCHED, "java", "")
 
 
 def test_the_order_of_partitions_in_the_bytes_means_nothing() -> None:
-    checked = check("java", {"a": {"orders": [1, 0]}, "b": {"orders": [3, 2]}})
-    assert checked.outcome == CheckOutcome.MATCHED.value
+    outcome, _ = check("java", {"a": {"orders": [1, 0]}, "b": {"orders": [3, 2]}})
+    assert outcome is CheckOutcome.MATCHED
 
 
 @pytest.mark.parametrize("client", ["java", "confluent"])
 def test_any_other_assignment_is_unexplained_and_shown(client: str) -> None:
-    checked = check(client, {"a": HIGH, "b": LOW})
-    assert checked.outcome == CheckOutcome.UNEXPLAINED.value
-    assert checked.detail.startswith("a: recorded orders:2,3, replayed orders:0,1")
+    outcome, found = check(client, {"a": HIGH, "b": LOW})
+    assert outcome is CheckOutcome.UNEXPLAINED
+    assert found.detail.startswith("a: recorded orders:2,3, replayed orders:0,1")
 
 
 def test_stale_metadata_of_the_leader_explain_a_difference_for_any_client() -> None:
     catalogue = Catalogue(
         [CatalogueEntry(None, Topic("orders", 4)), CatalogueEntry(START, Topic("orders", 6))]
     )
-    checked = check("java", {"a": LOW, "b": HIGH}, catalogue=catalogue)
-    assert checked.outcome == CheckOutcome.EXPLAINED.value
-    assert "4 of the 6 partitions of 'orders'" in checked.explanation
+    outcome, found = check("java", {"a": LOW, "b": HIGH}, catalogue=catalogue)
+    assert outcome is CheckOutcome.EXPLAINED
+    assert "4 of the 6 partitions of 'orders'" in (found.explanation or "")
 
 
 STATIC = {"a": "z", "b": "y"}  # by instance id b comes first, by member id a
@@ -86,22 +87,23 @@ STATIC = {"a": "z", "b": "y"}  # by instance id b comes first, by member id a
 
 def test_aiokafka_orders_static_members_by_member_id() -> None:
     by_member_id = {"a": LOW, "b": HIGH}
-    checked = check("aiokafka-stock", by_member_id, instances=STATIC)
-    assert checked.explanation == "members are ordered by member id alone"
-    assert check("java", by_member_id, instances=STATIC).outcome == CheckOutcome.UNEXPLAINED.value
+    _, found = check("aiokafka-stock", by_member_id, instances=STATIC)
+    assert found.explanation == "members are ordered by member id alone"
+    assert check("java", by_member_id, instances=STATIC)[0] is CheckOutcome.UNEXPLAINED
 
 
 def test_librdkafka_compares_instance_ids_where_both_have_one() -> None:
     gets = {"a": LOW, "b": HIGH}
-    checked = check("confluent", gets, instances={"b": "y"})
-    assert checked.explanation == "instance ids are compared only where both members have one"
+    _, found = check("confluent", gets, instances={"b": "y"})
+    assert found.explanation == "instance ids are compared only where both members have one"
 
 
 def test_a_leader_that_leaves_a_member_out_is_found_out() -> None:
     gets = {"a": {"orders": [0, 1]}, "b": {}, "c": {"orders": [2, 3]}}
-    assert check("kafka-python-stock", gets).explanation == "its leader ignored 1 of 3 members"
+    _, found = check("kafka-python-stock", gets)
+    assert found.explanation == "its leader ignored 1 of 3 members"
 
 
 def test_without_a_catalogue_nothing_is_checked() -> None:
-    checked = check("java", {"a": ALL}, catalogue=Catalogue(()))
-    assert checked.outcome == CheckOutcome.UNCHECKED.value
+    outcome, _ = check("java", {"a": ALL}, catalogue=Catalogue(()))
+    assert outcome is CheckOutcome.UNCHECKED

@@ -67,15 +67,15 @@ def _another_cause(sums: GroupSums) -> None:
 @pytest.mark.parametrize(
     ("plant", "said"),
     [
-        (_more_moves, "one-step, strategy .*, moved: 1 there and 0 here"),
-        (_no_figures, "None there"),
-        (_another_cause, "churn, join: "),
+        (_more_moves, "in its verdicts."),
+        (_no_figures, "in its verdicts."),
+        (_another_cause, "in its churn."),
     ],
 )
 def test_a_difference_is_an_error(folded: Folded, plant: Callable[[GroupSums], None], said: str) -> None:
     engine, work, found = folded
     plant(found["again"])
-    with pytest.raises(ReplayError, match=f"group 'again' differently, .*{said}"):
+    with pytest.raises(ReplayError, match=f"group 'again' differently, {said}"):
         check_sample(engine, work, found.values(), ("again",))
 
 
@@ -83,7 +83,7 @@ def test_details_that_differ_are_an_error(folded: Folded, monkeypatch: pytest.Mo
     engine, work, found = folded
     of_another = engine.details([b"old"])[b"old"]
     monkeypatch.setattr(engine, "details", lambda groups: {b"again": of_another})
-    with pytest.raises(ReplayError, match=r"group 'again' differently, .*the first is timeline, "):
+    with pytest.raises(ReplayError, match="group 'again' differently, in its timeline and owners"):
         check_sample(engine, work, found.values(), ("again",))
 
 

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.group import Group, Member, Topic, TopicPartitions
 from kafka_assignors.strategies.range_roundrobin import in_java_order
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue, LeaderView, leader_view
@@ -27,6 +27,7 @@ from kafka_assignors_replay.history.records import (
     LIBRDKAFKA,
     UNKNOWN,
 )
+from kafka_assignors_replay.result import Difference
 
 CHECKED_STRATEGIES = ("range", "roundrobin")
 
@@ -45,53 +46,34 @@ class CheckOutcome(str, enum.Enum):
     UNCHECKED = "unchecked"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedGeneration:
-    """`detail` says what differs, or why a generation could not be checked."""
+def check_generation(
+    record: Generation, strategy: Strategy, catalogue: Catalogue
+) -> tuple[CheckOutcome, Difference]:
+    """Compare one recorded generation with the assignment of `strategy` for the same members and topics.
 
-    group: str
-    partition: int
-    offset: int
-    generation: int
-    strategy: str
-    client: str
-    outcome: CheckOutcome
-    explanation: str | None = None
-    detail: str | None = None
-
-
-def check_generation(record: Generation, strategy: Strategy, catalogue: Catalogue) -> CheckedGeneration:
-    """Compare one recorded generation with the assignment of `strategy` for the same members and topics."""
+    It cannot be checked if a member does not decode, or if the catalogue lacks a topic at that time.
+    """
     led_by = record.members.get(record.leader or "")
     client = UNKNOWN if led_by is None else led_by.client
-    recorded = {member.member_id: _tidy(member.assigned) for member in record.members.values()}
-
     place = record.group, record.partition, record.offset, record.generation
-    result = functools.partial(CheckedGeneration, *place, strategy.name, client)
+    found = Difference(*place, client, strategy.name)
     if not record.decodes:
-        return result(CheckOutcome.UNCHECKED, detail="a member does not decode")
+        return CheckOutcome.UNCHECKED, found
+    recorded = {member.member_id: _tidy(member.assigned) for member in record.members.values()}
     subscribed = sorted({topic for member in record.members.values() for topic in member.topics})
     of_catalogue = [topic for name in subscribed if (topic := catalogue.at(name, record.timestamp))]
-    if not of_catalogue:
-        return result(
-            CheckOutcome.UNCHECKED, detail="no topic of its members is in the catalogue at that time"
-        )
     given_topics = {topic for by_topic in recorded.values() for topic in by_topic}
-    if missing := given_topics.difference(topic.name for topic in of_catalogue):
-        return result(
-            CheckOutcome.UNCHECKED,
-            detail=f"the catalogue has no entry for topic {min(missing)!r} at that time",
-        )
+    if not of_catalogue or given_topics.difference(topic.name for topic in of_catalogue):
+        return CheckOutcome.UNCHECKED, found
 
     group = _group(record, of_catalogue)
-    expected = _tidy_all(strategy.assign(group))
+    expected = {member_id: _tidy(given) for member_id, given in strategy.assign(group).members.items()}
     if expected == recorded:
-        return result(CheckOutcome.MATCHED)
-    detail = _difference(recorded, expected)
+        return CheckOutcome.MATCHED, found
     view = leader_view(catalogue, record.timestamp, subscribed, recorded)
-    if explanation := _explain(strategy, group, record, view, recorded, client):
-        return result(CheckOutcome.EXPLAINED, explanation, detail)
-    return result(CheckOutcome.UNEXPLAINED, detail=detail)
+    explanation = _explain(strategy, group, record, view, recorded, client)
+    outcome = CheckOutcome.UNEXPLAINED if explanation is None else CheckOutcome.EXPLAINED
+    return outcome, replace(found, explanation=explanation, detail=_difference(recorded, expected))
 
 
 def _explain(
@@ -165,10 +147,6 @@ def _group(record: Generation, topics: Sequence[Topic]) -> Group:
 
 def _tidy(partitions: TopicPartitions) -> dict[str, tuple[int, ...]]:
     return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items() if numbers}
-
-
-def _tidy_all(assignment: Assignment) -> dict[str, dict[str, tuple[int, ...]]]:
-    return {member_id: _tidy(partitions) for member_id, partitions in assignment.members.items()}
 
 
 def _difference(recorded: Mapping[str, TopicPartitions], expected: Mapping[str, TopicPartitions]) -> str:

@@ -151,7 +151,7 @@ class _GroupFold:
         # by a restarted static member is no leader's work.
         led = generation.type == CLASSIC and not (generation.empty or generation.replacement)
         if led and generation.protocol in CHECKED_STRATEGIES:
-            sums.add_checked(check_generation(generation, work.loaded[generation.protocol], work.catalogue))
+            sums.add_checked(*check_generation(generation, work.loaded[generation.protocol], work.catalogue))
 
     def _add_row(self, row: Replayed) -> None:
         self._sums.add_row(row, self._work.modes[0].value)

@@ -7,13 +7,13 @@ Only the sums leave the process that folds a group, with the details for plots.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from kafka_assignors_replay.history.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
+from kafka_assignors_replay.history.accuracy import MUST_MATCH, CheckOutcome
 from kafka_assignors_replay.history.faults import Culprit, FaultKind
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.group_replay import Replayed
@@ -166,7 +166,7 @@ class GroupSums:
     agreement: defaultdict[tuple[str, str], Counter[_Outcome]] = field(
         default_factory=partial(defaultdict, Counter)
     )  # by client and strategy
-    differences: list[CheckedGeneration] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
     undecodable: list[tuple[int, int, str | None, str]] = field(default_factory=list)
     rows: int = 0
     rebalances: int = 0
@@ -214,24 +214,18 @@ class GroupSums:
 
         return sorted(self.culprits.items(), key=place)[:_MOST_CULPRITS]
 
-    def add_checked(self, checked: CheckedGeneration) -> None:
-        self.agreement[checked.client, checked.strategy][checked.outcome, checked.explanation] += 1
-        differs = checked.outcome in (CheckOutcome.EXPLAINED, CheckOutcome.UNEXPLAINED)
-        if differs and len(self.differences) < MOST_LISTED:
-            self.differences.append(checked)
+    def add_checked(self, outcome: CheckOutcome, found: Difference) -> None:
+        self.agreement[found.client, found.strategy][outcome, found.explanation] += 1
+        if found.detail and len(self.differences) < MOST_LISTED:
+            self.differences.append(found)
 
 
 # The values of a result
 
-_Made = TypeVar("_Made")
-
 _COUNTS = [each.name for each in fields(RecordCounts) if not each.name.endswith("_micros")]
-
-
-def _built(kind: Callable[..., _Made], said_by: object, **own: Any) -> _Made:
-    """A value of the dataclass `kind`: its `own` fields, and those that `said_by` has under the same name."""
-    names = (each.name for each in fields(cast(Any, kind)))
-    return kind(**{**{name: getattr(said_by, name) for name in names if hasattr(said_by, name)}, **own})
+_OF_FACTS = {each.name for each in fields(GroupFacts)} & {each.name for each in fields(GroupSummary)} - {
+    *("protocols", "clients", "min_members", "topics")  # in another form there
+}
 
 
 def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
@@ -251,9 +245,9 @@ def group_summary(sums: GroupSums) -> GroupSummary:
         not_replayed[reason] = facts.generations
     classic_protocols = {name for name, classic in facts.protocols.items() if classic}
     eager = not (facts.cooperative or facts.kip848) or EAGER_STRATEGIES.intersection(classic_protocols)
-    return _built(
-        GroupSummary,
-        facts,
+    own: dict[str, Any] = {name: getattr(facts, name) for name in _OF_FACTS}
+    return GroupSummary(
+        **own,
         group=sums.group or "",
         rebalances=sums.rebalances or facts.generations,
         replayed_rebalances=sums.replayed_rebalances,
@@ -327,7 +321,7 @@ def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
     )
     return TruthCheck(
         clients=tuple(_agreement(*key, counts) for key, counts in sorted(clients.items())),
-        differences=tuple(_built(Difference, each) for each in differing[:MOST_LISTED]),
+        differences=tuple(differing[:MOST_LISTED]),
     )
 
 
