@@ -199,8 +199,8 @@ def check_sample(
         if differing := [name for name in here if here[name] != there[name]]:
             raise ReplayError(
                 f"the engine and this process replay group {sums.group!r} differently, in its "
-                f"{' and '.join(differing)}. Do all processes have the same version of kafka-assignors and of "
-                "the strategies, and do these depend on nothing but the group?"
+                f"{' and '.join(differing)}. Do all processes have the same version of kafka-assignors and "
+                "of the strategies, and do these depend on nothing but the group?"
             )
         rows += sums.rows
     return SampleCheck(tuple(groups), rows)

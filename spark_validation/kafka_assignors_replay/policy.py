@@ -19,7 +19,8 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
@@ -229,40 +230,25 @@ class _Missing(Exception):
     """A missing fact, without which the rule cannot be judged; the message names it."""
 
 
-class _Facts(NamedTuple):
-    """What a rule is judged by."""
-
-    strategies: Collection[str]
-    modes: Collection[Mode]
-    groups: Mapping[str, GroupSummary]
-    verdicts: Mapping[tuple[str, str, Mode], Verdict]
-    may_be_missing: float
-
-
 def judge(policy: Policy, result: ReplayResult) -> Judgement:
     if policy.require_truth and not result.truth.holds:
         reason = "the accuracy check fails: the replay does not repeat the recorded assignments"
         return Judgement(tuple(RuleJudgement(rule, (), reason) for rule in policy.rules))
-    facts = _Facts(
-        (RECORDED, *result.options.strategies),
-        result.options.modes,
-        {each.group: each for each in result.groups},
-        {(each.group, each.strategy, each.mode): each for each in result.verdicts},
-        policy.max_not_replayed,
-    )
-    return Judgement(tuple(_judged_rule(rule, facts) for rule in policy.rules))
+    return Judgement(tuple(_judged_rule(rule, policy, result) for rule in policy.rules))
 
 
-def _judged_rule(rule: PolicyRule, facts: _Facts) -> RuleJudgement:
+def _judged_rule(rule: PolicyRule, policy: Policy, result: ReplayResult) -> RuleJudgement:
     for name in (rule.strategy, rule.relative_to):
-        if name not in (None, LEAST) and name not in facts.strategies:
+        if name not in (None, LEAST, RECORDED, *result.options.strategies):
             return RuleJudgement(rule, (), f"{name} was not replayed")
-    if rule.mode not in facts.modes:
+    if rule.mode not in result.options.modes:
         return RuleJudgement(rule, (), f"no {rule.mode.value} replay was asked for")
+    verdicts = {(each.group, each.strategy): each for each in result.verdicts if each.mode is rule.mode}
+    about = sorted((each for each in result.groups if _is_about(rule, each.group)), key=attrgetter("group"))
+    groups = tuple(_group(rule, each, verdicts, policy.max_not_replayed) for each in about)
+    names = [each.group for each in result.groups]
     inclusive = [each for each in rule.groups if not each.startswith("!")]
-    unmatched = [each for each in inclusive if not any(fnmatchcase(group, each) for group in facts.groups)]
-    groups = tuple(_group(rule, name, facts) for name in sorted(facts.groups) if _is_about(rule, name))
-    if unmatched:
+    if unmatched := [each for each in inclusive if not any(fnmatchcase(name, each) for name in names)]:
         return RuleJudgement(rule, groups, f"no group matches {', '.join(map(repr, unmatched))}")
     return RuleJudgement(rule, groups, None if groups else "no group is left after those taken out")
 
@@ -272,49 +258,43 @@ def _is_about(rule: PolicyRule, group: str) -> bool:
     return not last.startswith("!")
 
 
-def _group(rule: PolicyRule, name: str, facts: _Facts) -> GroupJudgement:
+def _group(
+    rule: PolicyRule,
+    group: GroupSummary,
+    verdicts: Mapping[tuple[str, str], Verdict],
+    may_be_missing: float,
+) -> GroupJudgement:
+    def figure(strategy: str, key: str) -> float:
+        verdict = verdicts.get((group.group, strategy))
+        if verdict is None:
+            raise _Missing(f"there are no figures of {strategy}")
+        if verdict.failed and key != "failed":
+            raise _Missing(f"{strategy} failed in {verdict.failed} of its rebalances, which no figure covers")
+        if (value := getattr(verdict, key)) is None:
+            raise _Missing(f"{key} of {strategy} is unknown")
+        return float(value)
+
     factor = 1.0
     try:
-        _require_replayed(facts.groups[name], facts.may_be_missing)
-        value = _figure(rule, name, rule.strategy, rule.metric, facts)
+        if not group.replayed_rebalances:
+            raise _Missing("nothing of it was replayed")
+        missing = 1 - group.replayed_rebalances / group.rebalances
+        if missing > may_be_missing + _ROUNDING:
+            limit = f"max_not_replayed allows {may_be_missing:.0%}"
+            raise _Missing(f"{missing:.0%} of its rebalances were not replayed, and {limit}")
+        value = figure(rule.strategy, rule.metric)
         if rule.relative_to == LEAST:
-            factor = _figure(rule, name, rule.strategy, LEAST_OF[rule.metric], facts)
+            factor = figure(rule.strategy, LEAST_OF[rule.metric])
         elif rule.relative_to is not None:
-            factor = _figure(rule, name, rule.relative_to, rule.metric, facts)
-    except _Missing as missing:
-        return GroupJudgement(name, RuleOutcome.NOT_JUDGED, reason=str(missing))
+            factor = figure(rule.relative_to, rule.metric)
+    except _Missing as missing_fact:
+        return GroupJudgement(group.group, RuleOutcome.NOT_JUDGED, reason=str(missing_fact))
     low = None if rule.min is None else rule.min * factor
     high = None if rule.max is None else rule.max * factor
-    return GroupJudgement(name, _between(low, value, high), value, low, high)
-
-
-def _require_replayed(group: GroupSummary, may_be_missing: float) -> None:
-    if not group.replayed_rebalances:
-        raise _Missing("nothing of it was replayed")
-    missing = 1 - group.replayed_rebalances / group.rebalances
-    if missing > may_be_missing + _ROUNDING:
-        raise _Missing(
-            f"{missing:.0%} of its rebalances were not replayed, and max_not_replayed allows "
-            f"{may_be_missing:.0%}"
-        )
-
-
-def _figure(rule: PolicyRule, group: str, strategy: str, key: str, facts: _Facts) -> float:
-    verdict = facts.verdicts.get((group, strategy, rule.mode))
-    if verdict is None:
-        raise _Missing(f"there are no figures of {strategy}")
-    if verdict.failed and key != "failed":
-        raise _Missing(f"{strategy} failed in {verdict.failed} of its rebalances, which no figure covers")
-    value = getattr(verdict, key)
-    if value is None:
-        raise _Missing(f"{key} of {strategy} is unknown")
-    return float(value)
-
-
-def _between(low: float | None, value: float, high: float | None) -> RuleOutcome:
     too_low = low is not None and value < low - _ROUNDING * max(1.0, abs(low))
     too_high = high is not None and value > high + _ROUNDING * max(1.0, abs(high))
-    return RuleOutcome.VIOLATED if too_low or too_high else RuleOutcome.HOLDS
+    outcome = RuleOutcome.VIOLATED if too_low or too_high else RuleOutcome.HOLDS
+    return GroupJudgement(group.group, outcome, value, low, high)
 
 
 def _worst(outcomes: Iterable[RuleOutcome]) -> RuleOutcome:
