@@ -40,10 +40,10 @@ from compat_tests.chaos.writer import WRITE_EVERY_S, Writer
 from compat_tests.interop.mixed_group import JAVA, Kind, MixedGroup
 from compat_tests.support.fault_proxy import Effect, Fault
 from compat_tests.support.group_of_members import MemberProcess
+from compat_tests.support.group_records import group_partition
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java
 from compat_tests.support.kafka_cluster import KafkaCluster
-from kafka_assignors_replay.history.consumer_offsets import group_partition
 
 __all__ = ["COPYING_KINDS", "KINDS", "ChaosGroup", "NotSettledError"]
 

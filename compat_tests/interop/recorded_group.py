@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
 
+from compat_tests.support.group_records import group_partition
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import Assignment, Group, Member, Topic
@@ -26,7 +27,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     RecordReader,
     decode_group_metadata,
     decode_key,
-    group_partition,
 )
 
 __all__ = ["Change", "CommittedOffset", "Generation", "RecordedGroup", "changes"]

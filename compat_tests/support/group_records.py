@@ -17,7 +17,7 @@ from kafka_assignors_replay.history.consumer_offsets import (
     OffsetCommitKey,
 )
 
-__all__ = ["RecordWriter", "encode_group_metadata", "encode_key"]
+__all__ = ["RecordWriter", "encode_group_metadata", "encode_key", "group_partition"]
 
 _FIRST_FLEXIBLE_VERSION = 4
 
@@ -40,6 +40,18 @@ class RecordWriter(Writer):
     def no_tagged_fields(self) -> None:
         """The end of a struct of a flexible version in which no tagged field is set."""
         self.uvarint(0)
+
+
+def group_partition(group: str, partitions: int) -> int:
+    """The partition of the offsets topic that holds everything of `group`.
+
+    Kafka takes Java's hash code as a signed number, which runs over UTF-16 code units, makes it non-negative
+    with `Utils.abs` (where the one number without a counterpart becomes 0), and takes the remainder.
+    """
+    code = 0
+    for (unit,) in struct.iter_unpack("<H", group.encode("utf-16-le", "surrogatepass")):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return (code if code < 1 << 31 else -code & 0x7FFFFFFF) % partitions
 
 
 def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> bytes:

@@ -163,7 +163,7 @@ def _replay_history(
         values = values_of(named)
         _require_rebalances(options, survey, everything, values["groups"])
         phases.begin()
-        sample = check_sample(opened, work, named, draw(named, options.sample_groups, options.sample_seed))
+        sample = check_sample(opened, work, named, draw(named, options.sample_groups))
         phases.begin()
         result = ReplayResult(
             options=options,
@@ -270,7 +270,7 @@ def _require_rebalances(
     found = {sums.group for sums in everything}
     if missing := [group for group in options.groups or () if group not in found]:
         raise ReplayError(f"{options.path}: there are no records of group {', '.join(map(repr, missing))}")
-    if not any(sums.records.generations or sums.records.kip848_records for sums in everything):
+    if not any(sums.records["generations"] or sums.records["kip848_records"] for sums in everything):
         others = ", ".join(_other_records(options, survey, everything)) or "nothing"
         raise ReplayError(f"{options.path}: there is no generation of a consumer group; found {others}")
     if options.strict and (undecodable := _undecodable(everything)):
@@ -281,7 +281,7 @@ def _require_rebalances(
 
 
 def _other_records(options: ReplayOptions, survey: Survey, everything: Sequence[GroupSums]) -> Iterator[str]:
-    count = sum(sums.records.records - sums.records.undecodable for sums in everything)
+    count = sum(sums.records["records"] - sums.records["undecodable"] for sums in everything)
     undecodable = _undecodable(everything)
     if count:
         yield f"{count} other records of groups"
@@ -296,7 +296,7 @@ def _other_records(options: ReplayOptions, survey: Survey, everything: Sequence[
 
 def _undecodable(everything: Iterable[GroupSums]) -> str | None:
     """How many records do not decode, and the first of them; None if all do."""
-    listed, count = undecodable_of(everything), sum(sums.records.undecodable for sums in everything)
+    listed, count = undecodable_of(everything), sum(sums.records["undecodable"] for sums in everything)
     shown = [f"partition {r.partition} offset {r.offset}: {r.reason}" for r in listed[:_MOST_SHOWN]]
     if count > len(shown):
         shown.append(f"and {count - len(shown)} more")

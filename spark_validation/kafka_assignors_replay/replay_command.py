@@ -89,12 +89,11 @@ EngineName = Annotated[
         show_default="local where PySpark is not installed or the history is small, otherwise spark",
     ),
 ]
-Master = Annotated[str | None, _spark_option(metavar="URL", help="Spark's master.", show_default="local[*]")]
 SparkConfig = Annotated[
     Path | None,
     _spark_option(
         metavar="FILE",
-        help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
+        help="Properties of Spark, as for spark-submit --properties-file: spark.master, jars, credentials.",
     ),
 ]
 StrategyTimeout = Annotated[
@@ -130,7 +129,6 @@ def replay(
     html: HtmlFile = None,
     json_file: options.JsonFile = None,
     pause: PauseParameters = None,
-    master: Master = None,
     spark_config: SparkConfig = None,
     engine: EngineName = None,
     strategy_timeout: StrategyTimeout = 60.0,
@@ -168,7 +166,7 @@ def replay_options(
     if on_disk is not None:
         options.refuse(context, ("command_config", "timeout"), "on a history")
     if engine == "local":
-        options.refuse(context, ("master", "spark_config"), "with --engine local")
+        options.refuse(context, ("spark_config",), "with --engine local")
     config, properties = (given[name] and Path(given[name]) for name in ("command_config", "spark_config"))
     client_config = options.client_config(config)
     if properties is not None and not properties.is_file():
@@ -184,7 +182,6 @@ def replay_options(
         strict=given["strict"],
         client_config=client_config,
         timeout_seconds=given["timeout"] or options.TIMEOUT_S,
-        master=given["master"],
         spark_config=None if properties is None else str(properties.absolute()),
         pauses=_changed("--pause", given["pause"], ReplayOptions().pauses),
         strategy_timeout_s=given["strategy_timeout"],

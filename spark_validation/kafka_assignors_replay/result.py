@@ -41,11 +41,10 @@ class ReplayOptions:
 
     `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the
     columns partition, offset, timestamp, key and value. `groups` restricts the replay to these groups. With
-    `strict` a record that does not decode is an error.
-    `client_config` are librdkafka properties, `timeout_seconds` the longest wait for a live broker. `master`
-    is Spark's, `spark_config` a file of its properties. `sample_groups` is the number of groups, drawn with
-    `sample_seed`, that are also replayed without Spark. A strategy fails where one rebalance takes it longer
-    than `strategy_timeout_s`.
+    `strict` a record that does not decode is an error. `client_config` are librdkafka properties,
+    `timeout_seconds` the longest wait for a live broker. `spark_config` is a file of Spark's properties.
+    `sample_groups` is the number of groups that are replayed twice. A strategy fails where a rebalance takes
+    it longer than `strategy_timeout_s`.
     """
 
     path: str | None = None
@@ -57,10 +56,8 @@ class ReplayOptions:
     topic: str = OFFSETS_TOPIC
     client_config: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 10.0
-    master: str | None = None
     spark_config: str | None = None
     sample_groups: int = 3
-    sample_seed: int = 0
     pauses: PauseModel = field(default_factory=PauseModel)
     strategy_timeout_s: float = 60.0
 

@@ -60,7 +60,6 @@ def validate(
     junit: options.JunitFile = None,
     github: options.Github = False,
     html: shared.HtmlFile = None,
-    master: shared.Master = None,
     spark_config: shared.SparkConfig = None,
     engine: shared.EngineName = None,
     strategy_timeout: shared.StrategyTimeout = 60.0,

@@ -83,7 +83,7 @@ def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
     ("options", "wanted", "choice"),
     [
         ({}, "local", Choice("local", "as asked for")),
-        ({"master": "local[1]"}, None, Choice("spark", "Spark's master or its properties are given")),
+        ({"spark_config": "spark.conf"}, None, Choice("spark", "Spark's properties are given")),
         ({}, None, Choice("local", "the history has 1 MiB, and up to 256 MiB need no Spark")),
         ({"path": S3}, None, Choice("spark", f"{S3}: a URL is read by Spark")),
     ],

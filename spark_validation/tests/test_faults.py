@@ -23,7 +23,7 @@ MINUTE = 60
 
 def someone(name: str, life: int = 0, *, instance: str | None = None, client: str = "java") -> MemberRecord:
     """A process called `name`; `life` counts its restarts. Only the member id changes at a restart."""
-    return MemberRecord(f"{name}-{life}", instance, None, f"{client}-{name}", f"/{name}", ("t",), {}, 3)
+    return MemberRecord(f"{name}-{life}", instance, None, f"{client}-{name}", f"/{name}", ("t",), {})
 
 
 class Life:

@@ -269,9 +269,9 @@ def test_values_of_many_mebibytes_are_read_or_named() -> None:
         rows.append({**rows[0], "offset": 6, "key": b"\xff" * many})
 
     found = [output.sums for output in fold(table(grow).to_pylist())]
-    assert sum(sums.records.records for sums in found) == 7
-    assert sum(sums.records.generations for sums in found) == 3
-    assert sum(sums.records.other_records for sums in found) == 1
+    assert sum(sums.records["records"] for sums in found) == 7
+    assert sum(sums.records["generations"] for sums in found) == 3
+    assert sum(sums.records["other_records"] for sums in found) == 1
     listed = [reason for sums in found for *_, reason in sums.undecodable]
     assert len(listed) == 3
     assert all(len(reason) < 1_000 for reason in listed), listed

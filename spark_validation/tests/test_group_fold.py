@@ -47,7 +47,7 @@ def test_copies_of_a_record_count_once_and_are_told() -> None:
     once = fold_sorted(records, work)
     twice = fold_sorted(sorted([*records, *records], key=records.index), work)
     for one, two in zip(once, twice, strict=True):
-        assert two.sums.records.duplicates == one.sums.records.records > 0
+        assert two.sums.records["duplicates"] == one.sums.records["records"] > 0
         assert replace(two.sums, records=one.sums.records) == one.sums
         assert read_detail(two.detail) == read_detail(one.detail)
 

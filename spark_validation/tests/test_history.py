@@ -53,9 +53,14 @@ def test_each_record_is_of_one_kind() -> None:
 def test_records_are_counted_by_kind_and_offset_commits_are_left_out() -> None:
     sums = sums_of(story().records)
     counts = sums["g"].records
-    assert (counts.records, counts.generations, counts.empty_generations, counts.tombstones) == (8, 4, 2, 2)
-    assert sums["g-kip848-static"].records.kip848_records == 1
-    assert sums[None].records.other_records == 1
+    assert [counts[name] for name in ("records", "generations", "empty_generations", "tombstones")] == [
+        8,
+        4,
+        2,
+        2,
+    ]
+    assert sums["g-kip848-static"].records["kip848_records"] == 1
+    assert sums[None].records["other_records"] == 1
 
 
 def test_generations_know_their_place_in_the_life_of_the_group(found: History) -> None:
@@ -111,7 +116,7 @@ def test_records_that_do_not_decode_are_listed_with_place_and_reason() -> None:
     assert [(partition, offset) for partition, offset, *_ in of_group] == [(0, 1), (0, 4)]
     assert "assignment" in of_group[0][3]
     assert "member 'a'" in of_group[1][3]
-    assert sums["g"].records.generations == 2
+    assert sums["g"].records["generations"] == 2
 
 
 def test_a_record_whose_key_names_no_group_is_listed() -> None:
@@ -130,7 +135,7 @@ def test_copies_are_counted_and_conflicting_records_are_not_chosen_between() -> 
     log.records += [dict(log.records[0]), {**log.records[1], "value": b"\0\3"}]
     (output,) = fold(log.records)
     counts = output.sums.records
-    assert (counts.records, counts.duplicates, counts.generations, counts.undecodable) == (4, 2, 1, 1)
+    assert [counts[name] for name in ("records", "duplicates", "generations", "undecodable")] == [4, 2, 1, 1]
     assert (output.sums.facts.seen, output.sums.facts.last_offset) == (1, 0)
     ((partition, offset, group, reason),) = output.sums.undecodable
     assert (partition, offset, group) == (0, 1, "g")
@@ -143,7 +148,7 @@ def test_every_group_at_a_place_of_conflict_lacks_its_record() -> None:
         log.generation(group, 1, member("m", gets=ALL))
     for record in log.records:
         record["offset"] = 0
-    found = {name: sums.records.undecodable for name, sums in sums_of(log.records).items()}
+    found = {name: sums.records["undecodable"] for name, sums in sums_of(log.records).items()}
     assert found == {"a": 1, "b": 1, "c": 1}
 
 

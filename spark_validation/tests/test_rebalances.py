@@ -37,7 +37,7 @@ def had(
 ) -> MemberRecord:
     topics = ("orders",)
     return MemberRecord(
-        name, instance, None, f"java-{name}", "/127.0.0.1", topics, gets, 3, owned or {}, since, revoked
+        name, instance, None, f"java-{name}", "/127.0.0.1", topics, gets, owned or {}, since, revoked
     )
 
 

@@ -35,18 +35,17 @@ def folded(tmp_path: Path) -> Iterator[Folded]:
         yield engine, work, {each.group or "": each for each in engine.run(work)}
 
 
-def test_a_sample_is_the_same_for_the_same_seed_and_has_no_large_group(folded: Folded) -> None:
+def test_a_sample_is_the_same_each_time_and_has_no_large_group(folded: Folded) -> None:
     _, _, found = folded
-    assert sorted(draw(found.values(), 9, 0)) == ["again", "g", "old"]
-    assert draw(found.values(), 2, 0) == draw(found.values(), 2, 0)
-    assert len({draw(found.values(), 1, seed) for seed in range(20)}) > 1
+    assert sorted(draw(found.values(), 9)) == ["again", "g", "old"]
+    assert draw(found.values(), 2) == draw(found.values(), 2)
     found["g"].facts.replayable = 201
-    assert "g" not in draw(found.values(), 9, 0)
+    assert "g" not in draw(found.values(), 9)
 
 
 def test_a_sample_of_groups_of_either_protocol_is_folded_here_too(folded: Folded) -> None:
     engine, work, found = folded
-    groups = draw(found.values(), 3, 0)
+    groups = draw(found.values(), 3)
     rows = sum(sums.rows for sums in found.values())
     assert check_sample(engine, work, found.values(), groups) == SampleCheck(groups, rows)
     assert check_sample(engine, work, found.values(), ()) == SampleCheck((), 0)

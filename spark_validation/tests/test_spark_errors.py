@@ -67,7 +67,7 @@ def end_the_jvm(step):
         os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 
 try:
-    options = ReplayOptions(sys.argv[1], strategies=("range",), master="local[1]")
+    options = ReplayOptions(sys.argv[1], strategies=("range",))
     run_replay(options, end_the_jvm, engine="spark")
 except ReplayError as error:
     print(error)

@@ -174,24 +174,6 @@ def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
     return key
 
 
-def string_hash(text: str) -> int:
-    """Java's `String.hashCode()`, as an unsigned number of 32 bits; it runs over UTF-16 code units."""
-    value = 0
-    for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value
-
-
-def group_partition(group: str, partitions: int) -> int:
-    """The partition of the offsets topic that holds everything of `group`.
-
-    Kafka takes Java's hash code as a signed number, makes it non-negative with `Utils.abs` (where the one
-    number without a counterpart becomes 0), and takes the remainder.
-    """
-    code = string_hash(group)
-    return (code if code < 1 << 31 else -code & 0x7FFFFFFF) % partitions
-
-
 _NEWEST_VERSION = 4
 _FIRST_FLEXIBLE_VERSION = 4
 

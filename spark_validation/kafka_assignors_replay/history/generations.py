@@ -157,7 +157,6 @@ class LifeFold:
                 starts_late=metadata.generation > 1,
                 continues=self.epochs.classic(metadata.generation, has_members),
                 protocol_type=metadata.protocol_type,
-                version=metadata.version,
                 leader=metadata.leader,
             )
 

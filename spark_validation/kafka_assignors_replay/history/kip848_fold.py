@@ -292,7 +292,6 @@ class EpochFold:
                 topics=tuple(sorted({*member.topics, *self._patterns.get(pattern or "", ())})),
                 assigned=self._by_name(self._targets.get(name, {}), unknown),
                 pattern=pattern,
-                assignor=member.assignor,
             )
         topics = {topic for member in given.values() for topic in member.topics}
         if metadata_hash is None:
@@ -311,7 +310,6 @@ class EpochFold:
             self._continues,
             self._lost,
             problem,
-            tuple(sorted(unknown)),
             tuple(self._facts),
         )
         self._at = {number: at for number, at in self._at.items() if number > epoch}

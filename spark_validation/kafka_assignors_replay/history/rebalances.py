@@ -72,13 +72,12 @@ class Generation:
     group's life as `history.generations` finds it. From then on nothing changes it.
 
     Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
-    says why a member does not decode. `version` is that of the classic record's value. `lost` counts the
+    says why a member does not decode. `lost` counts the
     undecodable records and the missing epochs right before the generation, and `problem` says why members or
     partitions may be missing in it. `shows_loss` says that a record before it is missing: one of the `lost`,
     or one that a member's claim rests on. `starts_late` says that it is the first of a life whose first
     generations are not in the history, `continues` that it continues the life of the generation before under
-    the other protocol. `unknown_topics` are topic ids that the catalogue does not name; the members'
-    assignments lack them. `facts` are causes that only the records of KIP-848 show, each with the member,
+    the other protocol. `facts` are causes that only the records of KIP-848 show, each with the member,
     topic or pattern that it concerns. `value_bytes` is the length of the record's value, or an estimate for a
     KIP-848 group.
     """
@@ -92,7 +91,6 @@ class Generation:
     continues: bool = False
     lost: int = 0
     problem: str | None = None
-    unknown_topics: tuple[str, ...] = ()
     facts: tuple[tuple[Cause, str], ...] = ()
     group: str = ""
     partition: int = 0
@@ -103,7 +101,6 @@ class Generation:
     clock_back: bool = False
     type: str = CLASSIC
     protocol_type: str | None = None
-    version: int | None = None
     leader: str | None = None
     reason: str | None = None
     value_bytes: int = 0

@@ -55,10 +55,9 @@ class RecordKind(str, enum.Enum):
 class MemberRecord:
     """A member of a generation. `owned` is its own claim, `assigned` the leader's assignment.
 
-    `client` is the library that the client id names, `version` that of the subscription. `revoked` says that
-    it revoked the claimed partitions before it joined. A member of KIP-848 has no versioned subscription and
-    claims nothing. `pattern` is the regular expression that it subscribes with (what it matches is among
-    `topics`), and `assignor` the server assignor that it asks for.
+    `client` is the library that the client id names. `revoked` says that it revoked the claimed partitions
+    before it joined. A member of KIP-848 claims nothing. `pattern` is the regular expression that it
+    subscribes with; what it matches is among `topics`.
     """
 
     member_id: str
@@ -68,12 +67,10 @@ class MemberRecord:
     client_host: str
     topics: tuple[str, ...]
     assigned: TopicPartitions
-    version: int = -1
     owned: TopicPartitions = field(default_factory=dict)
     owned_generation: int = NO_GENERATION
     revoked: bool = False
     pattern: str | None = None
-    assignor: str | None = None
 
     @property
     def client(self) -> str:
@@ -166,8 +163,7 @@ class MemberDecoder:
                 reasons.append(str(error))
                 continue
             said, topics = claim
-            version = int.from_bytes(subscription[:2], "big")
-            claimed = (version, said.owned, said.generation, said.revoked)
+            claimed = (said.owned, said.generation, said.revoked)
             members[id] = MemberRecord(id, instance_id, said.rack, client_id, host, topics, share, *claimed)
         return members, reasons
 

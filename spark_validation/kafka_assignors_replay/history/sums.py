@@ -44,38 +44,6 @@ _MOST_CULPRITS = 20
 """The most culprits of a group that a result names."""
 
 
-@dataclass(slots=True)
-class RecordCounts:
-    """How many records there are of each kind: see `result.HistorySummary`."""
-
-    records: int = 0
-    duplicates: int = 0
-    generations: int = 0
-    empty_generations: int = 0
-    tombstones: int = 0
-    kip848_records: int = 0
-    other_records: int = 0
-    undecodable: int = 0
-    first_micros: int | None = None
-    last_micros: int | None = None
-
-    def add(self, record: Record, event: DecodedRecord) -> None:
-        self.records += record.copies
-        self.duplicates += record.copies - 1
-        self.undecodable += event.reason is not None
-        if (name := _COUNTED.get(event.kind)) is not None:
-            setattr(self, name, getattr(self, name) + 1)
-        if self.first_micros is None or record.micros < self.first_micros:
-            self.first_micros = record.micros
-        if self.last_micros is None or record.micros > self.last_micros:
-            self.last_micros = record.micros
-
-    @property
-    def classic(self) -> bool:
-        """Whether there are records of a classic group."""
-        return self.generations + self.empty_generations + self.tombstones > 0
-
-
 _COUNTED = {
     RecordKind.GENERATION: "generations",
     RecordKind.EMPTY: "empty_generations",
@@ -83,6 +51,9 @@ _COUNTED = {
     RecordKind.KIP848: "kip848_records",
     RecordKind.OTHER: "other_records",
 }
+"""The counts in a `result.HistorySummary` by kind."""
+
+_OF_CLASSIC = ("generations", "empty_generations", "tombstones")
 
 
 @dataclass(slots=True)
@@ -158,7 +129,9 @@ class GroupSums:
     """
 
     group: str | None = None
-    records: RecordCounts = field(default_factory=RecordCounts)
+    records: Counter[str] = field(default_factory=Counter)
+    first_micros: int | None = None
+    last_micros: int | None = None
     facts: GroupFacts = field(default_factory=GroupFacts)
     figures: defaultdict[tuple[str, str], Sums] = field(default_factory=partial(defaultdict, Sums))
     churn: Counter[Cause] = field(default_factory=Counter)
@@ -176,7 +149,16 @@ class GroupSums:
     inferred_topics: set[str] = field(default_factory=set)
 
     def add_record(self, record: Record, event: DecodedRecord) -> None:
-        self.records.add(record, event)
+        counts, micros = self.records, record.micros
+        counts["records"] += record.copies
+        counts["duplicates"] += record.copies - 1
+        counts["undecodable"] += event.reason is not None
+        if (name := _COUNTED.get(event.kind)) is not None:
+            counts[name] += 1
+        if self.first_micros is None or micros < self.first_micros:
+            self.first_micros = micros
+        if self.last_micros is None or micros > self.last_micros:
+            self.last_micros = micros
         if event.group is not None and event.kind is not RecordKind.OFFSET_COMMIT:
             self.group = event.group
         if event.reason is not None and len(self.undecodable) < MOST_LISTED:
@@ -222,7 +204,7 @@ class GroupSums:
 
 # The values of a result
 
-_COUNTS = [each.name for each in fields(RecordCounts) if not each.name.endswith("_micros")]
+_COUNTS = ("records", "duplicates", "undecodable", *_COUNTED.values())
 _OF_FACTS = {each.name for each in fields(GroupFacts)} & {each.name for each in fields(GroupSummary)} - {
     *("protocols", "clients", "min_members", "topics")  # in another form there
 }
@@ -268,14 +250,14 @@ def group_summary(sums: GroupSums) -> GroupSummary:
 def history_of(source: str, everything: Sequence[GroupSums], others: int) -> HistorySummary:
     """The counts of the records; `everything` includes the sums of records that name no group, and there are
     `others` of other topics."""
-    counts = [*(sums.records for sums in everything), RecordCounts(records=others, other_records=others)]
-    first = min((each.first_micros for each in counts if each.first_micros is not None), default=None)
-    last = max((each.last_micros for each in counts if each.last_micros is not None), default=None)
+    counts = [*(sums.records for sums in everything), Counter(records=others, other_records=others)]
+    first = min((each.first_micros for each in everything if each.first_micros is not None), default=None)
+    last = max((each.last_micros for each in everything if each.last_micros is not None), default=None)
     return HistorySummary(
         source=source,
-        groups=sum(each.classic for each in counts),
-        kip848_groups=sum(each.kip848_records > 0 for each in counts),
-        **{name: sum(getattr(each, name) for each in counts) for name in _COUNTS},
+        groups=sum(any(each[name] for name in _OF_CLASSIC) for each in counts),
+        kip848_groups=sum(each["kip848_records"] > 0 for each in counts),
+        **{name: sum(each[name] for each in counts) for name in _COUNTS},
         skipped_numbers=sum(sums.facts.skipped_numbers for sums in everything),
         clock_jumps=sum(sums.facts.clock_jumps for sums in everything),
         first_timestamp=None if first is None else from_micros(first),

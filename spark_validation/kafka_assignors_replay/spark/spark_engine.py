@@ -51,7 +51,7 @@ class SparkEngine:
     def __init__(self, options: ReplayOptions, on_tasks: OnTasks, closing: ExitStack) -> None:
         assert options.path is not None
         self._options, self._closing = options, closing
-        self._spark = closing.enter_context(spark_session(options.master, options.spark_config))
+        self._spark = closing.enter_context(spark_session(None, options.spark_config))
         closing.enter_context(one_line_errors())
         closing.enter_context(task_progress(self._spark, on_tasks))
         raw, self._others = recorded_records(self._spark, options.path, options.topic)
