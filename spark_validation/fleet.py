@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_assignors_replay.history.consumer_offsets import group_partition
+from compat_tests.support.group_records import group_partition
 from kafka_assignors_replay.history.records import group_of
 
 __all__ = ["RECORDED", "write"]

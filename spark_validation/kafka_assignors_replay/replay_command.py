@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,12 +25,11 @@ from kafka_assignors_cli.output_files import (
     write_file,
     write_lines,
 )
+from kafka_assignors_replay.history.pause_model import PauseModel
+from kafka_assignors_replay.result import Mode, Progress, ReplayOptions, ReplayResult
 
 if TYPE_CHECKING:
     from kafka_assignors_replay.engine import Choice
-    from kafka_assignors_replay.result import Progress, ReplayOptions, ReplayResult
-
-T = TypeVar("T")
 
 EPILOG = f"""Examples:
 
@@ -49,8 +48,8 @@ shows little more than the last generation of each group.
 {options.CONFIG_EPILOG}
 """
 
-_MODES = ("one-step", "steady-state")
-_DEFAULT_STRATEGIES = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
+_DEFAULT_STRATEGIES = ",".join(ReplayOptions().strategies)
+_MODES = ",".join(Mode)
 
 _spark_option = functools.partial(typer.Option, rich_help_panel="Spark")
 _model_option = functools.partial(typer.Option, rich_help_panel="Models and thresholds")
@@ -69,7 +68,7 @@ Modes = Annotated[
         metavar="MODE,…",
         help="one-step: start each rebalance from the recorded owners. steady-state: start it from the "
         "strategy's own last assignment, as if the strategy had been in use from the start.",
-        show_default="one-step,steady-state",
+        show_default=_MODES,
     ),
 ]
 HtmlFile = Annotated[
@@ -137,11 +136,11 @@ def replay(
     names = options.split_names(strategy or [_DEFAULT_STRATEGIES])
     for name in names:
         options.load_named_strategy(name)
-    modes = options.split_names(mode or _MODES)
-    if unknown := [each for each in modes if each not in _MODES]:
-        raise UserError(f"there is no mode {unknown[0]!r}: known are {', '.join(_MODES)}")
+    modes = options.split_names(mode or [_MODES])
+    if unknown := [each for each in modes if each not in [*Mode]]:
+        raise UserError(f"there is no mode {unknown[0]!r}: known are {', '.join(Mode)}")
     require_reports(html, json_file)
-    asked = replay_options(context, names, modes)
+    asked = replay_options(context, names, map(Mode, modes))
     result = run_replay_with_progress(asked, "replay", engine)
     if not is_stdout(json_file):
         from kafka_assignors_replay.replay_tables import print_replay
@@ -156,7 +155,7 @@ def require_replay_extra(command: str, *, spark: bool) -> contextlib.AbstractCon
 
 
 def replay_options(
-    context: typer.Context, strategies: tuple[str, ...], modes: Iterable[str]
+    context: typer.Context, strategies: tuple[str, ...], modes: Iterable[Mode]
 ) -> ReplayOptions:
     """The options of a replay, from the parameters of `context` that `replay` and `validate` share."""
     given = context.params
@@ -171,42 +170,38 @@ def replay_options(
     client_config = options.client_config(config)
     if properties is not None and not properties.is_file():
         raise UserError(f"{properties}: there is no such file")
-    with require_replay_extra(str(context.info_name), spark=engine == "spark"):
-        from kafka_assignors_replay.result import Mode, ReplayOptions
     return ReplayOptions(
         path=on_disk,
         bootstrap_servers=server,
         strategies=strategies,
-        modes=tuple(map(Mode, modes)),
+        modes=tuple(modes),
         groups=tuple(given["group"]) if given["group"] else None,
         strict=given["strict"],
         client_config=client_config,
         timeout_seconds=given["timeout"] or options.TIMEOUT_S,
         spark_config=None if properties is None else str(properties.absolute()),
-        pauses=_changed("--pause", given["pause"], ReplayOptions().pauses),
+        pauses=_pauses(given["pause"] or ()),
         strategy_timeout_s=given["strategy_timeout"],
     )
 
 
-def _changed(option: str, given: Iterable[str] | None, default: T) -> T:
-    """`default`, a dataclass of numbers and booleans, changed by the NAME=VALUE pairs of `option`."""
-    known = {each.name: getattr(default, each.name) for each in dataclasses.fields(default)}  # type: ignore[arg-type]
+def _pauses(given: Iterable[str]) -> PauseModel:
+    """The model of pauses with these parameters, NAME=VALUE with a value as in JSON."""
+    known = asdict(PauseModel())
     values: dict[str, Any] = {}
-    for each in given or ():
+    for each in given:
         name, _, text = (part.strip() for part in each.partition("="))
         if name not in known:
-            raise UserError(f"{option} {each}: expected NAME=VALUE, with one of {', '.join(known)}")
-        try:
+            raise UserError(f"--pause {each}: expected NAME=VALUE, with one of {', '.join(known)}")
+        with contextlib.suppress(ValueError):
             values[name] = json.loads(text)
-        except ValueError:
-            values[name] = text
-        if isinstance(values[name], bool) != isinstance(known[name], bool):
+        if isinstance(values.setdefault(name, text), bool) != isinstance(known[name], bool):
             what = "true or false" if isinstance(known[name], bool) else "a number"
-            raise UserError(f"{option} {each}: {name} has to be {what}")
+            raise UserError(f"--pause {each}: {name} has to be {what}")
     try:
-        return dataclasses.replace(default, **values)  # type: ignore[type-var]
+        return PauseModel(**values)
     except (TypeError, ValueError) as error:
-        raise UserError(f"{option}: {error}") from None
+        raise UserError(f"--pause: {error}") from None
 
 
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:

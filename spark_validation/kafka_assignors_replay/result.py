@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors_replay.history.faults import Culprit as Culprit
@@ -147,8 +147,7 @@ class GroupSummary:
     inferred_topics: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineRow:
+class TimelineRow(NamedTuple):
     """One rebalance under one strategy. `timestamp` is when the join of the last `generation` ended."""
 
     group: str
@@ -283,6 +282,11 @@ def to_json(value: Any) -> Any:
     kind: Any = type(value)
     if kind in _PLAIN:
         return value
+    if isinstance(value, TimelineRow):
+        *row, measures = value
+        result = dict(zip(value._fields[:-1], map(to_json, row), strict=True))
+        result |= {name: getattr(measures, name) for name in ON_TIMELINE}
+        return result | {"second_round": measures.rounds > 1}
     if isinstance(value, enum.Enum):
         return value.value
     if names := _field_names(kind):
@@ -291,10 +295,6 @@ def to_json(value: Any) -> Any:
         }
         if isinstance(value, ReplayOptions):
             result["client_config"] = sorted(value.client_config)
-        if isinstance(value, TimelineRow):
-            del result["measures"]
-            result |= {name: getattr(value.measures, name) for name in ON_TIMELINE}
-            result["second_round"] = value.measures.rounds > 1
         if isinstance(value, TruthCheck):
             result["holds"] = value.holds
         return result

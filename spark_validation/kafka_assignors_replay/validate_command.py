@@ -35,8 +35,15 @@ kafka-assignors validate history/ --policy policy.toml
 
 kafka-assignors validate history/ --policy policy.toml --junit verdicts.xml     (in CI)
 
-A policy has rules: max, min or both of a metric of a strategy, in groups, as a number or a multiple of \
-something. docs/validate.md describes its keys and the metrics.
+A policy: max, min or both of a metric of a strategy, in groups, as a number or a multiple of something:
+
+\\[\\[rule]]\n
+name = "moves little more than it has to"\n
+metric = "moved"\n
+strategy = "cooperative-sticky"\n
+groups = ["payments-*", "!payments-test"]\n
+max = 1.1\n
+relative_to = "least"
 
 Exit codes: 0 all rules hold; 1 one is violated; 2 none is violated, but one could not be judged, or the \
 policy cannot be read.

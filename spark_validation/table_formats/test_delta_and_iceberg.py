@@ -46,7 +46,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
     jars = classpath(pom=Path(__file__).with_name("pom.xml")).replace(":", ",")
     properties = warehouse / "spark.properties"
     properties.write_text(PROPERTIES.format(jars=jars, warehouse=warehouse.as_uri()))
-    with spark_session("local[2]", str(properties)) as session:
+    with spark_session(str(properties)) as session:
         yield session
 
 

@@ -17,7 +17,7 @@ RECORDED = Path(__file__).parents[1] / "recorded"
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session; `run_replay` finds it and uses it, too."""
-    with spark_session("local[2]") as session:
+    with spark_session() as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session
 

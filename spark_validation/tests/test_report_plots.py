@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -17,14 +16,14 @@ NAMES = (RECORDED, "range", "sticky")
 
 
 def measured(row: TimelineRow, **measures: float) -> TimelineRow:
-    return replace(row, measures=row.measures._replace(**measures))
+    return row._replace(measures=row.measures._replace(**measures))
 
 
 def rows(strategy: str, *points: tuple[int, int]) -> list[TimelineRow]:
     """Rebalances of one strategy: the seconds since `BEGIN`, and the number of moved partitions."""
     [like, *_] = timeline("g", strategy, Mode.STEADY_STATE, 0)
     return [
-        replace(measured(like, moved=moved), timestamp=BEGIN + timedelta(seconds=second), generation=number)
+        measured(like, moved=moved)._replace(timestamp=BEGIN + timedelta(seconds=second), generation=number)
         for number, (second, moved) in enumerate(points, 1)
     ]
 

@@ -13,24 +13,23 @@ from kafka_assignors_replay.spark.spark_session import _choose_python, spark_ses
 
 
 @pytest.mark.parametrize(
-    ("master", "submitted", "kept"),
+    ("properties", "submitted", "kept"),
     [
-        (None, False, False),
-        ("local[2]", False, False),
-        ("local[2]", True, False),
-        (None, True, True),
-        ("spark://127.0.0.1:7077", False, True),
+        ("", False, False),
+        ("spark.master local[2]", False, False),
+        ("", True, True),
+        ("spark.jars a.jar\nspark.master = spark://127.0.0.1:7077", False, True),
     ],
 )
 def test_an_interpreter_that_the_environment_names_is_for_clusters(
-    master: str | None, submitted: bool, kept: bool, monkeypatch: pytest.MonkeyPatch
+    properties: str, submitted: bool, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "python3")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     if submitted:
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    _choose_python(master)
+    assert _choose_python(properties) is not kept
     assert os.environ["PYSPARK_PYTHON"] == ("./environment/bin/python" if kept else sys.executable)
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
@@ -59,11 +58,11 @@ def test_the_session_of_the_caller_gets_its_setting_back(
     before = spark.conf.get(setting)
     spark.conf.set(setting, callers)
     try:
-        with spark_session(None) as session:
+        with spark_session() as session:
             assert session is spark
             assert spark.conf.get(setting) == ours
         assert spark.conf.get(setting) == callers
-        with pytest.raises(ZeroDivisionError), spark_session(None):
+        with pytest.raises(ZeroDivisionError), spark_session():
             raise ZeroDivisionError
         assert spark.conf.get(setting) == callers
     finally:

@@ -67,8 +67,7 @@ class FoldWork:
         return {name: value for name, value in self.__dict__.items() if name != "loaded"}
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(NamedTuple):
     """What the plots of a report draw: the latest rows of each mode and strategy, and the owners."""
 
     timeline: dict[tuple[str, str], list[TimelineRow]]
@@ -110,7 +109,7 @@ class _GroupFold:
         strategies = {name: work.loaded[name] for name in work.strategies}
         self._replay = GroupReplay(work.catalogue, strategies, work.modes, work.pauses, work.guard)
         self._sums = GroupSums()
-        self._timeline: dict[tuple[str, str], deque[Replayed]] = {}
+        self._timeline: dict[tuple[str, str], deque[TimelineRow]] = {}
 
     def feed(self, record: Record) -> None:
         work, event = self._work, decode_record(record.key, record.value, self._members)
@@ -159,22 +158,11 @@ class _GroupFold:
             series = row.mode, row.strategy
             if series not in self._timeline:
                 self._timeline[series] = deque(maxlen=MOST_TIMELINE_ROWS)
-            self._timeline[series].append(row)
+            place = row.group, row.strategy, Mode(row.mode), row.timestamp, row.generation, row.members
+            self._timeline[series].append(TimelineRow(*place, row.measures))
 
 
 def read_detail(packed: bytes, most: int = MOST_TIMELINE_ROWS) -> Detail:
     """The detail that this process, or one of its workers, has packed; at most `most` rows of each series."""
     timeline, ownership = pickle.loads(zlib.decompress(packed))
-    return Detail(
-        {
-            series: [
-                TimelineRow(
-                    *(row.group, row.strategy, Mode(row.mode), row.timestamp, row.generation, row.members),
-                    row.measures,
-                )
-                for row in rows[-most:]
-            ]
-            for series, rows in sorted(timeline.items())
-        },
-        ownership,
-    )
+    return Detail({series: rows[-most:] for series, rows in sorted(timeline.items())}, ownership)

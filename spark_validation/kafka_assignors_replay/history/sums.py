@@ -17,7 +17,7 @@ from kafka_assignors_replay.history.accuracy import MUST_MATCH, CheckOutcome
 from kafka_assignors_replay.history.faults import Culprit, FaultKind
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.group_replay import Replayed
-from kafka_assignors_replay.history.measures import Mode, Sums, Verdict
+from kafka_assignors_replay.history.measures import Mode, Sums
 from kafka_assignors_replay.history.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Cause, Generation
 from kafka_assignors_replay.history.records import (
     CONSUMER_PROTOCOL_TYPE,
@@ -210,15 +210,6 @@ _OF_FACTS = {each.name for each in fields(GroupFacts)} & {each.name for each in 
 }
 
 
-def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
-    """The verdicts in the order of groups, modes and strategies."""
-    return tuple(
-        figures.verdict(sums.group or "", strategy, Mode(mode))
-        for sums in groups
-        for (mode, strategy), figures in sorted(sums.figures.items())
-    )
-
-
 def group_summary(sums: GroupSums) -> GroupSummary:
     """The summary of a group with at least one generation."""
     facts, not_replayed = sums.facts, dict(sums.not_replayed)
@@ -269,8 +260,16 @@ def values_of(groups: Sequence[GroupSums]) -> dict[str, Any]:
     """The fields of a `result.ReplayResult` about groups, which have at least one generation each."""
     return {
         "groups": tuple(map(group_summary, groups)),
-        "verdicts": verdicts_of(groups),
-        "churn": churn_of(groups),
+        "verdicts": tuple(
+            figures.verdict(sums.group or "", strategy, Mode(mode))
+            for sums in groups
+            for (mode, strategy), figures in sorted(sums.figures.items())
+        ),
+        "churn": tuple(
+            Churn(sums.group or "", cause.value, count)
+            for sums in groups
+            for cause, count in sorted(sums.churn.items(), key=lambda item: (-item[1], item[0].value))
+        ),
         "culprits": tuple(culprit for sums in groups for _, culprit in sums.worst()),
         "truth": truth_of(groups),
     }
@@ -281,15 +280,6 @@ def undecodable_of(everything: Iterable[GroupSums]) -> tuple[UndecodableRecord, 
     listed = [each for sums in everything for each in sums.undecodable]
     listed.sort(key=lambda each: (each[0], each[1], each[2] is not None, each[2] or "", each[3]))
     return tuple(UndecodableRecord(*each) for each in listed[:MOST_LISTED])
-
-
-def churn_of(groups: Iterable[GroupSums]) -> tuple[Churn, ...]:
-    """The causes of each group, the most frequent first."""
-    return tuple(
-        Churn(sums.group or "", cause.value, count)
-        for sums in groups
-        for cause, count in sorted(sums.churn.items(), key=lambda item: (-item[1], item[0].value))
-    )
 
 
 def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:

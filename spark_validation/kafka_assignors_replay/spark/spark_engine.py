@@ -17,6 +17,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
 from kafka_assignors_replay.engine import OBJECTS, OnTasks, Survey
 from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
@@ -27,7 +30,6 @@ from kafka_assignors_replay.result import TOPICS_NAMES, ReplayOptions
 from kafka_assignors_replay.schemas import SORTED, TOPICS, record_batch
 from kafka_assignors_replay.spark.read import read_first, recorded_records
 from kafka_assignors_replay.spark.spark_session import (
-    apply_to_batches,
     one_line_errors,
     spark_session,
     task_progress,
@@ -51,7 +53,7 @@ class SparkEngine:
     def __init__(self, options: ReplayOptions, on_tasks: OnTasks, closing: ExitStack) -> None:
         assert options.path is not None
         self._options, self._closing = options, closing
-        self._spark = closing.enter_context(spark_session(None, options.spark_config))
+        self._spark = closing.enter_context(spark_session(options.spark_config))
         closing.enter_context(one_line_errors())
         closing.enter_context(task_progress(self._spark, on_tasks))
         raw, self._others = recorded_records(self._spark, options.path, options.topic)
@@ -103,7 +105,7 @@ class SparkEngine:
         cores = self._spark.sparkContext.defaultParallelism
         tasks = min(max(cores, self._bytes // _TASK_BYTES), _MOST_TASKS_A_CORE * cores)
         rows = self._records.repartition(tasks, "g").sortWithinPartitions(*SORTED.names[:-1])
-        self._folded = apply_to_batches(rows, _fold_batches(work), _OUTPUT).persist()
+        self._folded = _map_in_arrow(rows, _fold_batches(work)).persist()
         self._closing.callback(self._folded.unpersist)
         return map(pickle.loads, self._folded.select("sums").toArrow()["sums"].to_pylist())
 
@@ -130,6 +132,21 @@ def _rows_of(raw: DataFrame) -> DataFrame:
 
 def _is_one_of(groups: Iterable[bytes]) -> Column:
     return F.col("g").isin(*map(bytearray, groups))
+
+
+def _map_in_arrow(
+    rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> DataFrame:
+    """The outputs of `function` over the record batches of each task, in their order.
+
+    Spark's `DataFrame.mapInArrow` refuses to start without pandas, although neither it nor its workers use
+    pandas (4.0 to 4.3: the check is in `pandas_udf`, which only gives the function its type).
+    """
+    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    typed = UserDefinedFunction(function, from_arrow_schema(_OUTPUT), "fold", kind)
+    in_jvm: Any = rows._jdf
+    applied: Any = typed(*rows.columns)
+    return DataFrame(in_jvm.mapInArrow(applied._jc, False, None), rows.sparkSession)
 
 
 def _fold_batches(work: FoldWork) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -1,9 +1,4 @@
-"""Spark as this package uses it: its session, its errors, and Arrow batches through Python.
-
-Spark's `DataFrame.mapInArrow` refuses to start without pandas, although neither it nor its workers use pandas
-(4.0 to 4.3: the check is in `pandas_udf`, which only gives the function its type). So `apply_to_batches`
-gives the function its type itself.
-"""
+"""Spark as this package uses it: its session, its errors, and the progress of its tasks."""
 
 from __future__ import annotations
 
@@ -20,17 +15,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.udf import UserDefinedFunction
-from pyspark.util import PythonEvalType
+from pyspark.sql import SparkSession
 
 from kafka_assignors_replay.history_files import first_line
 from kafka_assignors_replay.result import ReplayError
@@ -90,8 +81,6 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
     # Otherwise Spark refuses times in nanoseconds; `spark.read` makes timestamps of the numbers.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
-    # Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Times without a zone are in UTC.
     "spark.sql.session.timeZone": "UTC",
 }
@@ -122,13 +111,12 @@ few queries in the JVM, and planning them again at each stage, takes longer than
 
 
 @contextmanager
-def spark_session(master: str | None, properties_file: str | None = None) -> Iterator[SparkSession]:
-    """The Spark session of this process if it has one, otherwise a new one on `master` that ends with the
-    block.
+def spark_session(properties_file: str | None = None) -> Iterator[SparkSession]:
+    """The Spark session of this process if it has one, otherwise a new one that ends with the block.
 
-    `properties_file` has properties for a new session, as for `spark-submit`. Without `master` the session
-    runs on the master that they name, or locally. Its output goes to a temporary file; if it does not start,
-    the last line is in the error.
+    `properties_file` has properties for a new session, as for `spark-submit`, which runs on the master that
+    they name, or locally. Its output goes to a temporary file; if it does not start, the last line is in the
+    error.
     """
     with ExitStack() as ending:
         if (session := SparkSession.getActiveSession()) is not None:
@@ -136,12 +124,11 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
             _configure(session, _SETTINGS)
         else:
             _require_java()
-            _choose_python(master)
             for logger in _LOGGERS:
                 logger.addFilter(_is_not_ctrl_c)
                 ending.callback(logger.removeFilter, _is_not_ctrl_c)
             log = ending.enter_context(tempfile.TemporaryFile())
-            session = _start(master, properties_file, log)
+            session = _start(properties_file, log)
             ending.callback(_stop, session)
         yield session
 
@@ -182,15 +169,10 @@ def _require_java() -> None:
         )
 
 
-def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
+def _start(properties_file: str | None, log: IO[bytes]) -> SparkSession:
     properties = "" if properties_file is None else Path(properties_file).read_text(errors="replace")
     conf = SparkConf().setAppName("kafka-assignors").setAll([*_STARTED.items()])
-    if master is not None:
-        conf.setMaster(master)
-    elif "PYSPARK_GATEWAY_PORT" not in os.environ:
-        named = re.search(r"^\s*spark\.master[\s=:]+(\S+)", properties, re.MULTILINE)
-        master = named[1] if named else "local"
-    if master is not None and master.startswith("local"):
+    if _choose_python(properties):
         conf.setAll([(name, value) for name, value in _LOCAL.items() if name not in properties])
     handler, arguments = signal.getsignal(signal.SIGINT), os.environ.get(_ARGUMENTS)
     if properties_file is not None:
@@ -217,13 +199,18 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
     return SparkSession.builder.getOrCreate()
 
 
-def _choose_python(master: str | None) -> None:
-    """Make workers run on this interpreter; on a cluster its path may differ, and PYSPARK_PYTHON names it."""
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+def _choose_python(properties: str) -> bool:
+    """Make workers run on this interpreter; on a cluster its path may differ, and PYSPARK_PYTHON names it.
+
+    Returns whether the session will be local; spark-submit and the properties may name a cluster.
+    """
+    named = re.search(r"^\s*spark\.master[\s=:]+(\S+)", properties, re.MULTILINE)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    on_cluster = submitted if master is None else not master.startswith("local")
-    if not on_cluster or "PYSPARK_PYTHON" not in os.environ:
+    is_local = not submitted and (named is None or named[1].startswith("local"))
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_local or "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable
+    return is_local
 
 
 @contextmanager
@@ -250,23 +237,3 @@ def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> It
     finally:
         done.set()
         thread.join()
-
-
-def apply_to_batches(
-    rows: DataFrame,
-    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    schema: pa.Schema,
-) -> DataFrame:
-    """The result of `function` over `rows`, which it gets as record batches in their order.
-
-    It is called once for each task; the batches that it yields have the columns of `schema`.
-    """
-    typed = UserDefinedFunction(
-        function,
-        returnType=from_arrow_schema(schema),
-        name=function.__name__,
-        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
-    )
-    in_jvm: Any = rows._jdf
-    applied: Any = typed(*rows.columns)
-    return DataFrame(in_jvm.mapInArrow(applied._jc, False, None), rows.sparkSession)
