@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -186,21 +185,20 @@ def replay_options(
 
 
 def _pauses(given: Iterable[str]) -> PauseModel:
-    """The model of pauses with these parameters, NAME=VALUE with a value as in JSON."""
+    """The model of pauses with these parameters, each NAME=VALUE."""
     known = asdict(PauseModel())
-    values: dict[str, Any] = {}
+    values: dict[str, float] = {}
     for each in given:
         name, _, text = (part.strip() for part in each.partition("="))
         if name not in known:
             raise UserError(f"--pause {each}: expected NAME=VALUE, with one of {', '.join(known)}")
-        with contextlib.suppress(ValueError):
-            values[name] = json.loads(text)
-        if isinstance(values.setdefault(name, text), bool) != isinstance(known[name], bool):
-            what = "true or false" if isinstance(known[name], bool) else "a number"
-            raise UserError(f"--pause {each}: {name} has to be {what}")
+        try:
+            values[name] = float(text)
+        except ValueError:
+            raise UserError(f"--pause {each}: {name} has to be a number") from None
     try:
         return PauseModel(**values)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise UserError(f"--pause: {error}") from None
 
 

@@ -27,9 +27,6 @@ class PauseModel:
     Attributes:
         heartbeat_interval_s: the members' `heartbeat.interval.ms`; Kafka's default. A heartbeat tells a
             member of a rebalance.
-        heartbeats_in_step: whether all members send their heartbeats at the same moment, as they do shortly
-            after a rebalance, which restarts the interval of every member. Then no member waits for the last
-            heartbeat.
         resume_s: the time from the last member's JoinGroup to the first record: the rest of the join, the
             committed offset, the first fetch.
         listener_s: the time that the application's listener takes for a revoked and newly assigned partition.
@@ -40,7 +37,6 @@ class PauseModel:
     """
 
     heartbeat_interval_s: float = 3.0
-    heartbeats_in_step: bool = False
     resume_s: float = 0.068
     listener_s: float = 0.0
     second_round_heartbeats: float = 0.44
@@ -49,8 +45,7 @@ class PauseModel:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            if each.name != "heartbeats_in_step":
-                require_number(each.name, getattr(self, each.name))
+            require_number(each.name, getattr(self, each.name))
 
     def pause_s(self, consumption: Consumption, members: int) -> float:
         """The pause of a partition that a member gives up, in a group of this many `members`.
@@ -59,7 +54,7 @@ class PauseModel:
         """
         if consumption is Consumption.EAGER:
             wait_s = 0.0
-            if not self.heartbeats_in_step and members > 0:
+            if members > 0:
                 wait_s = self.heartbeat_interval_s * (members / (members + 1) - 1 / 2)
         elif consumption is Consumption.COOPERATIVE:
             wait_s = self.heartbeat_interval_s * self.second_round_heartbeats
@@ -71,8 +66,6 @@ class PauseModel:
         """The pause of a partition after its owner's LeaveGroup, until one of `members` has it."""
         if consumption is Consumption.BROKER_ASSIGNED:
             wait_s = self.broker_heartbeat_interval_s / 2
-        elif self.heartbeats_in_step:
-            wait_s = self.heartbeat_interval_s / 2
         else:
             wait_s = self.heartbeat_interval_s * members / (members + 1)
         return wait_s + self.resume_s + self.listener_s
