@@ -105,5 +105,6 @@ def test_a_leader_that_leaves_a_member_out_is_found_out() -> None:
 
 
 def test_without_a_catalogue_nothing_is_checked() -> None:
-    outcome, _ = check("java", {"a": ALL}, catalogue=Catalogue(()))
-    assert outcome is CheckOutcome.UNCHECKED
+    for gets in (ALL, {}):
+        outcome, _ = check("java", {"a": gets}, catalogue=Catalogue(()))
+        assert outcome is CheckOutcome.UNCHECKED

@@ -284,3 +284,18 @@ def test_the_state_of_the_fault_finder_does_not_grow_with_the_history() -> None:
     kept = len(finder._waiting) + len(finder._open) + len(finder._born)
     assert given >= 1_900
     assert kept < 30
+
+
+def test_episodes_of_one_client_add_up_to_one_culprit_that_its_last_member_names() -> None:
+    late = {"first_timestamp": START + timedelta(hours=5), "last_timestamp": START + timedelta(hours=6)}
+    counts = {"joins": 1, "leaves": 2, "restarts": 3, "expiries": 4, "generations": 5, "alone": 6}
+    early = {"first_timestamp": START, "last_timestamp": START + timedelta(hours=1)}
+    first = Culprit(group="g", member_id="a-0", members=2, **counts, **early)
+    last = Culprit(group="g", member_id="a-9", members=1, **counts, **late)
+    both = {name: 2 * count for name, count in counts.items()}
+    times = {"first_timestamp": START, "last_timestamp": START + timedelta(hours=6)}
+    expected = Culprit(group="g", member_id="a-9", members=2, episodes=2, **both, **times)
+    for one, other in ((first, last), (last, first)):
+        found = replace(one)
+        found.add(other)
+        assert found == expected

@@ -88,7 +88,7 @@ def read(folder: Path, engine: str, raw: pa.Table | None = None) -> tuple[Rows, 
     if raw is not None:
         pq.write_table(raw, folder / "raw.parquet")
     if engine == "spark":
-        with spark_session(None) as spark, one_line_errors():
+        with spark_session() as spark, one_line_errors():
             rows, others = recorded_records(spark, str(folder))
             found = rows.withColumn("timestamp", F.unix_micros("timestamp")).toArrow()
             read_there = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
@@ -101,7 +101,7 @@ def read(folder: Path, engine: str, raw: pa.Table | None = None) -> tuple[Rows, 
 def read_topics(folder: Path, engine: str) -> list[dict[str, Any]]:
     """The rows of the catalogue that an engine reads."""
     if engine == "spark":
-        with spark_session(None) as spark:
+        with spark_session() as spark:
             found = read_first(spark, str(folder), TOPICS_NAMES, TOPICS_COLUMNS)
             assert found is not None
             return rows_by_name(found[1].toArrow(), TOPICS_COLUMNS)

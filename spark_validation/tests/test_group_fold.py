@@ -35,10 +35,12 @@ def test_groups_are_folded_the_same_together_and_alone(log: Log) -> None:
         assert read_detail(one.detail) == read_detail(other.detail)
 
 
-def test_an_output_is_the_same_after_its_way_between_processes() -> None:
+def test_an_output_is_the_same_after_its_way_between_processes_and_its_latest_rows_are_read() -> None:
     records = sorted_records(story().records)
     for output in fold_sorted(records, work_on(records, ORDERS, strategies=NAMES)):
         assert pickle.loads(pickle.dumps(output)) == output
+        latest = {series: rows[-1:] for series, rows in read_detail(output.detail).timeline.items()}
+        assert read_detail(output.detail, 1).timeline == latest
 
 
 def test_copies_of_a_record_count_once_and_are_told() -> None:

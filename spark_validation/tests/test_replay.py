@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import astuple, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -317,4 +317,3 @@ def test_times_are_aware_and_in_utc(small_run: SmallRun) -> None:
     found, _ = small_run
     assert found.history.first_timestamp == from_micros(1_772_323_200_000_000)
     assert found.timeline[0].timestamp.tzinfo is not None
-    assert astuple(found.timeline[0])
