@@ -14,13 +14,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.differential.calls import UNSENDABLE_SEEK
 from compat_tests.differential.holder import Holder, committed, expel
 from compat_tests.differential.language import PARTITIONS, RECORDS, Call, Part, Scenario
 from compat_tests.differential.scene import HANG_S, HOLDERS_LEAVE_S, Play, Stage
+from compat_tests.scripted.users import AioListener
 
 __all__ = ["Scene", "enter", "scene_loop"]
 
@@ -81,29 +82,6 @@ class Wire:
         return self.sent[name] > self.answered[name]
 
 
-class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Records its calls, and runs the scene's action during a call."""
-
-    def __init__(self, scene: Scene, name: str = "") -> None:
-        self._scene, self._name = scene, name
-        self.in_revoked: Callable[[set[TopicPartition]], Awaitable[None]] | None = None
-
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        self._told("revoked", revoked)
-        if self.in_revoked is not None and revoked:
-            action, self.in_revoked = self.in_revoked, None
-            await action(revoked)
-
-    async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        self._told("lost", lost)
-
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        self._told("assigned", assigned)
-
-    def _told(self, what: str, partitions: set[TopicPartition]) -> None:
-        self._scene.told.append(f"{self._name}{what} {self._scene.names.text(partitions)}")
-
-
 class Scene(Play):
     """A consumer, from its construction to the check of the resources that it left."""
 
@@ -116,8 +94,16 @@ class Scene(Play):
         super().__init__(stage, kind, scenario, number, protocol=protocol)
         self.tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self.transports: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.listener = Listener(self)
+        self.listener = AioListener(self._told)
+        self.in_revoked: Callable[[set[TopicPartition]], Awaitable[None]] | None = None
         self.stopping: asyncio.Future[Any] | None = None
+
+    async def _told(self, what: str, partitions: Any, name: str = "") -> None:
+        """Record a call of the listener, and run the state's action in its first revocation."""
+        self.told.append(f"{name}{what} {self.names.text(partitions)}")
+        if what == "revoked" and self.in_revoked is not None and partitions:
+            action, self.in_revoked = self.in_revoked, None
+            await action(partitions)
 
     # ---- what states are made of
 
@@ -246,7 +232,9 @@ class Scene(Play):
     # ---- calls
 
     def given(self, name: str) -> Any:
-        return Listener(self, "another: ") if name == "another listener" else super().given(name)
+        if name == "another listener":
+            return AioListener(partial(self._told, name="another: "))
+        return super().given(name)
 
     async def perform(self) -> None:
         """Make the calls, and observe each."""

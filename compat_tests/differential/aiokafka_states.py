@@ -138,7 +138,7 @@ async def revoking(scene: Scene) -> None:
         performing.add_done_callback(lambda _: told.set_result(None))
         await asyncio.shield(performing)
 
-    scene.listener.in_revoked = in_listener
+    scene.in_revoked = in_listener
     async with scene.held_by(scene.holder(scene.orders)):
         await scene.within(told)
     scene.observe("then", await scene.deliver())

@@ -12,16 +12,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from kafka import KafkaConsumer
-from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from compat_tests.differential.holder import Holder, committed, expel
 from compat_tests.differential.language import PARTITIONS, RECORDS, Call, Part, Scenario
 from compat_tests.differential.scene import HANG_S, HOLDERS_LEAVE_S, Play, Stage
+from compat_tests.scripted.users import KafkaPythonListener
 
 __all__ = ["Scene"]
 
@@ -67,29 +68,6 @@ class Wire:
             self._manager.call_soon(send)
 
 
-class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Records its calls, and runs the scene's action during a call."""
-
-    def __init__(self, scene: Scene, name: str = "") -> None:
-        self._scene, self._name = scene, name
-        self.in_revoked: Callable[[set[TopicPartition]], None] | None = None
-
-    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        self._told("revoked", revoked)
-        if self.in_revoked is not None and revoked:
-            action, self.in_revoked = self.in_revoked, None
-            action(revoked)
-
-    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        self._told("lost", lost)
-
-    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        self._told("assigned", assigned)
-
-    def _told(self, what: str, partitions: set[TopicPartition]) -> None:
-        self._scene.told.append(f"{self._name}{what} {self._scene.names.text(set(partitions))}")
-
-
 class Scene(Play):
     """A consumer, from its construction to the check of the resources that it left."""
 
@@ -99,12 +77,20 @@ class Scene(Play):
     def __init__(self, stage: Stage, kind: type[KafkaConsumer], scenario: Scenario, number: int) -> None:
         protocol = "range" if kind is KafkaConsumer else "cooperative-sticky"
         super().__init__(stage, kind, scenario, number, protocol=protocol)
-        self.listener = Listener(self)
+        self.listener = KafkaPythonListener(self._told)
+        self.in_revoked: Callable[[set[TopicPartition]], None] | None = None
         self.closing: tuple[threading.Thread, list[str]] | None = None
 
     @staticmethod
     def offset(offset: Any, metadata: Any) -> OffsetAndMetadata:
         return OffsetAndMetadata(offset, metadata, -1)
+
+    def _told(self, what: str, partitions: Any, name: str = "") -> None:
+        """Record a call of the listener, and run the state's action in its first revocation."""
+        self.told.append(f"{name}{what} {self.names.text(set(partitions))}")
+        if what == "revoked" and self.in_revoked is not None and partitions:
+            action, self.in_revoked = self.in_revoked, None
+            action(partitions)
 
     # ---- what states are made of
 
@@ -236,7 +222,7 @@ class Scene(Play):
     def given(self, name: str) -> Any:
         match name:
             case "another listener":
-                return Listener(self, "another: ")
+                return KafkaPythonListener(partial(self._told, name="another: "))
             case "a while":
                 return int(self.stage.patience_s * 500)
             case "callback":

@@ -110,7 +110,7 @@ def revoking(scene: Scene) -> None:
         finally:
             told.set()
 
-    scene.listener.in_revoked = in_listener
+    scene.in_revoked = in_listener
     with scene.held_by(scene.holder(scene.orders)):
         scene.poll_until(told.is_set)
     scene.observe_delivery_after_join()

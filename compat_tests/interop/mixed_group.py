@@ -193,7 +193,7 @@ class MixedGroup(GroupOfMembers):
             if self.members[name].process.returncode == -signal.SIGKILL:
                 raise TimeoutError(f"{name} was asked to stop and did not")
 
-    def _settled(self, names: Sequence[str], later_than: int, elsewhere: int = 0) -> Settled | None:
+    def _settled(self, names: Sequence[str], later_than: int) -> Settled | None:
         """The settled group: the broker's record, once every member reports the assignment in it."""
         generations = self._recorded.generations()
         if not generations or (newest := generations[-1]).number <= later_than:

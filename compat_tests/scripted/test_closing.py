@@ -14,7 +14,15 @@ import pytest
 
 from compat_tests.scripted.broker import Code, Held, Never, ScriptedBroker
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import CLIENTS, TOPIC, User, each_client
+from compat_tests.scripted.users import (
+    CLIENTS,
+    TOPIC,
+    AioListener,
+    KafkaPythonListener,
+    User,
+    each_client,
+    settings_of,
+)
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
 from kafka_assignors.rebalance import session
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
@@ -22,16 +30,6 @@ from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignm
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 NOT_COORDINATOR = 16
-
-
-def settings_of(broker: ScriptedBroker, group: Group) -> dict[str, Any]:
-    return {
-        "bootstrap_servers": broker.bootstrap,
-        "group_id": group.id,
-        "client_id": group.id,
-        "heartbeat_interval_ms": 250,
-        "max_poll_interval_ms": int(10 * HANG_S * 1000),
-    }
 
 
 async def in_a_task(stop: Coroutine[Any, Any, None]) -> None:
@@ -50,42 +48,37 @@ async def closed_by_aiokafkas_listener(
     broker: ScriptedBroker, group: Group, wait: Any = lambda stop: stop
 ) -> list[str]:
     """`stop` waits for the listener, for at most `max_poll_interval_ms`, and the listener for the stop."""
-    told = []
-    consumer = CooperativeAIOKafkaConsumer(**settings_of(broker, group))
+    calls = []
+    settings = settings_of(broker, group, max_poll_interval_ms=int(10 * HANG_S * 1000))
+    consumer = CooperativeAIOKafkaConsumer(**settings)
 
-    class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-        async def on_partitions_assigned(self, assigned: Any) -> None:
+    async def told(what: str, _: object) -> None:
+        if what == "assigned":
             await wait(consumer.stop())
-            told.append("assigned")
-
-        async def on_partitions_revoked(self, revoked: Any) -> None:
-            told.append("revoked")
+        calls.append(what)
 
     await consumer.start()
-    consumer.subscribe([TOPIC], listener=Listener())
+    consumer.subscribe([TOPIC], listener=AioListener(told))
     await group.until(lambda: group.sent("LeaveGroup"))
     await consumer.stop()
-    return told
+    return calls
 
 
 async def closed_by_kafka_pythons_listener(
     broker: ScriptedBroker, group: Group, method: str = "close"
 ) -> list[str]:
-    told = []
+    calls = []
 
-    class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-        def on_partitions_assigned(self, assigned: Any) -> None:
-            told.append("assigned")
+    def told(what: str, _: object) -> None:
+        calls.append(what)
+        if what == "assigned":
             getattr(consumer, method)()
-
-        def on_partitions_revoked(self, revoked: Any) -> None:
-            told.append("revoked")
 
     def run() -> None:
         nonlocal consumer
         consumer = CooperativeKafkaConsumer(**settings_of(broker, group))
-        consumer.subscribe([TOPIC], listener=Listener())
-        while not told:
+        consumer.subscribe([TOPIC], listener=KafkaPythonListener(told))
+        while not calls:
             assert consumer.poll(timeout_ms=100) == {}
         if method == "close":
             with pytest.raises(kafka.errors.IllegalStateError):
@@ -94,7 +87,7 @@ async def closed_by_kafka_pythons_listener(
 
     consumer: Any = None
     await asyncio.get_running_loop().run_in_executor(None, run)
-    return told
+    return calls
 
 
 def _is_of_another(record: logging.LogRecord, client_id: str) -> bool:
@@ -166,7 +159,7 @@ def test_a_start_that_waits_for_metadata_ends_when_the_consumer_stops(requests: 
             group = broker.group("closing", {TOPIC: 4})
             silence_ms = int(HANG_S * 1000)
             consumer = CooperativeAIOKafkaConsumer(
-                **settings_of(broker, group), session_timeout_ms=silence_ms, request_timeout_ms=silence_ms
+                **settings_of(broker, group, session_timeout_ms=silence_ms, request_timeout_ms=silence_ms)
             )
             consumer.subscribe(pattern="ord.*")
             starting = asyncio.ensure_future(consumer.start())

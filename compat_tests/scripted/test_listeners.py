@@ -8,13 +8,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any
 
-import aiokafka
 import kafka
 import pytest
 
 from compat_tests.scripted.broker import Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import CLIENTS, TOPIC, User, consuming
+from compat_tests.scripted.users import (
+    CLIENTS,
+    TOPIC,
+    AioListener,
+    KafkaPythonListener,
+    User,
+    consuming,
+    settings_of,
+)
 from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RangeAssignor
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -109,37 +116,16 @@ def test_a_call_that_has_begun_ends_and_the_rest_is_lost(client: str) -> None:
 # ---- frozen processes
 
 
-def settings_of(broker: ScriptedBroker, group: Group, **settings: Any) -> dict[str, Any]:
-    return {
-        "bootstrap_servers": broker.bootstrap,
-        "group_id": group.id,
-        "client_id": group.id,
-        "auto_offset_reset": "earliest",
-        "enable_auto_commit": False,
-        "session_timeout_ms": int(SESSION_TIMEOUT_S * 1000),
-        "heartbeat_interval_ms": 100,
-        "retry_backoff_ms": 50,
-        **settings,
-    }
-
-
 class FrozenAiokafka:
     """A consumer whose event loop runs only while it is polled."""
 
     def __init__(self, tell: Tell, **settings: Any) -> None:
-        class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-            async def on_partitions_assigned(self, assigned: Any) -> None:
-                tell("assigned", assigned)
-
-            async def on_partitions_revoked(self, revoked: Any) -> None:
-                tell("revoked", revoked)
-
-            async def on_partitions_lost(self, lost: Any) -> None:
-                tell("lost", lost)
+        async def told(what: str, partitions: Any) -> None:
+            tell(what, partitions)
 
         async def start() -> Any:
             consumer = CooperativeAIOKafkaConsumer(**settings)
-            consumer.subscribe([TOPIC], listener=Listener())
+            consumer.subscribe([TOPIC], listener=AioListener(told))
             await consumer.start()
             return consumer
 
@@ -159,18 +145,8 @@ class FrozenAiokafka:
 
 class FrozenKafkaPython:
     def __init__(self, tell: Tell, **settings: Any) -> None:
-        class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-            def on_partitions_assigned(self, assigned: Any) -> None:
-                tell("assigned", assigned)
-
-            def on_partitions_revoked(self, revoked: Any) -> None:
-                tell("revoked", revoked)
-
-            def on_partitions_lost(self, lost: Any) -> None:
-                tell("lost", lost)
-
         self._consumer = CooperativeKafkaConsumer(**settings)
-        self._consumer.subscribe([TOPIC], listener=Listener())
+        self._consumer.subscribe([TOPIC], listener=KafkaPythonListener(tell))
 
     def poll(self) -> None:
         self._consumer.poll(timeout_ms=20)
@@ -209,7 +185,9 @@ def test_a_process_that_wakes_after_its_lease_asks_before_it_tells_the_listener(
 
     with broker_in_thread() as broker:
         group = broker.group("frozen", {TOPIC: 4}, peer_leads=True)
-        with closing(kind(tell, **settings_of(broker, group))) as consumer:
+        with closing(
+            kind(tell, **settings_of(broker, group, session_timeout_ms=int(SESSION_TIMEOUT_S * 1000)))
+        ) as consumer:
             poll_until(lambda: told)
             released, since = asyncio.Event(), len(group.requests)
             group.answer("SyncGroup", Held(released))
@@ -266,32 +244,28 @@ def test_nothing_that_kafka_pythons_listener_calls_overwrites_what_it_has_commit
         async with ScriptedBroker() as broker, hang_limit():
             group = broker.group("commits", {TOPIC: 4}, peer_leads=True)
             settings = settings_of(broker, group, enable_auto_commit=True, auto_commit_interval_ms=1)
-            await asyncio.to_thread(run, group, {**settings, "session_timeout_ms": 45_000})
+            await asyncio.to_thread(run, group, settings)
             assert {group.committed[TOPIC, number] for number in (2, 3)} == {1}
 
     def run(group: Group, settings: dict[str, Any]) -> None:
-        told: list[Any] = []
+        revoked: list[Any] = []
 
-        class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-            def on_partitions_assigned(self, assigned: Any) -> None:
-                pass
-
-            def on_partitions_revoked(self, revoked: Any) -> None:
-                told.append(revoked)
-                if len(told) == 1:
-                    consumer.commit({tp: kafka.OffsetAndMetadata(1, "", -1) for tp in revoked})
-                    for _ in range(3):
-                        getattr(consumer, method)()
-                        if method == "close":
-                            break
+        def told(what: str, partitions: Any) -> None:
+            if what != "revoked":
+                return
+            revoked.append(partitions)
+            if len(revoked) == 1:
+                consumer.commit({tp: kafka.OffsetAndMetadata(1, "", -1) for tp in partitions})
+                for _ in range(1 if method == "close" else 3):
+                    getattr(consumer, method)()
 
         consumer: Any = CooperativeKafkaConsumer(**settings)
-        consumer.subscribe([TOPIC], listener=Listener())
+        consumer.subscribe([TOPIC], listener=KafkaPythonListener(told))
         consumer.poll(timeout_ms=20)
         while not consumer.assignment() or any(consumer.position(tp) < 2 for tp in consumer.assignment()):
             consumer.poll(timeout_ms=20)
         revoke(group, 0, 1)
-        while not told:
+        while not revoked:
             consumer.poll(timeout_ms=20)
         consumer.close()
 
@@ -332,19 +306,16 @@ def test_a_task_that_outlives_the_call_that_started_it_waits_until_the_consumer_
                 assert group.sent("LeaveGroup")
                 assert not group.has_member
 
-            class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # no types
-                async def on_partitions_assigned(self, assigned: Any) -> None:
+            async def told(what: str, partitions: Any) -> None:
+                if what == "assigned":
                     tasks.append(asyncio.create_task(stop_later()))
+                    return
+                go_on.set()  # Another call is running.
+                since = len(group.requests)
+                await group.until(lambda: len(group.sent("Heartbeat", since=since)) >= 3)
 
-                async def on_partitions_revoked(self, revoked: Any) -> None:
-                    go_on.set()  # Another call is running.
-                    since = len(group.requests)
-                    await group.until(lambda: len(group.sent("Heartbeat", since=since)) >= 3)
-
-            consumer = CooperativeAIOKafkaConsumer(
-                **{**settings_of(broker, group), "session_timeout_ms": 45_000}
-            )
-            consumer.subscribe([TOPIC], listener=Listener())
+            consumer = CooperativeAIOKafkaConsumer(**settings_of(broker, group))
+            consumer.subscribe([TOPIC], listener=AioListener(told))
             await consumer.start()
             revoke(group, 0, 1)
             await go_on.wait()

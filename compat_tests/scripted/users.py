@@ -19,7 +19,17 @@ from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
-__all__ = ["CLIENTS", "TOPIC", "User", "consuming", "each_client", "name_of"]
+__all__ = [
+    "CLIENTS",
+    "TOPIC",
+    "AioListener",
+    "KafkaPythonListener",
+    "User",
+    "consuming",
+    "each_client",
+    "name_of",
+    "settings_of",
+]
 
 TOPIC = "orders"
 _ENOUGH = 3
@@ -29,6 +39,21 @@ _ENOUGH = 3
 def name_of(outcome: object) -> str:
     """The name of a call's outcome: "ok" or the type of the error."""
     return type(outcome).__name__ if isinstance(outcome, BaseException) else "ok"
+
+
+def settings_of(broker: ScriptedBroker, group: Group, **settings: Any) -> dict[str, Any]:
+    """The settings of a consumer of the group."""
+    return {
+        "bootstrap_servers": broker.bootstrap,
+        "group_id": group.id,
+        "client_id": group.id,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "heartbeat_interval_ms": 250,
+        "session_timeout_ms": 45_000,  # Longer than a busy machine stalls.
+        "retry_backoff_ms": 20,
+        **settings,
+    }
 
 
 class _Client(Protocol):
@@ -57,17 +82,7 @@ class User:
     def __init__(self, broker: ScriptedBroker, group: Group, client: str, **settings: Any) -> None:
         self.loop = asyncio.get_running_loop()
         self.broker, self.group = broker, group
-        self.settings = {
-            "bootstrap_servers": broker.bootstrap,
-            "group_id": group.id,
-            "client_id": group.id,
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": False,
-            "heartbeat_interval_ms": 250,
-            "session_timeout_ms": 45_000,  # Longer than a busy machine stalls.
-            "retry_backoff_ms": 20,
-            **settings,
-        }
+        self.settings = settings_of(broker, group, **settings)
         self.subscribes: Mapping[str, Any] = {"topics": [TOPIC]}
         self.raised: list[BaseException] = []
         self.delivered = 0
@@ -143,22 +158,11 @@ class User:
         self.group.changed()
 
 
-class _AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    def __init__(self, user: User) -> None:
-        self._user = user
+class AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Calls `told` with what it is told, and the partitions."""
 
-    async def _told(self, what: str, partitions: Any) -> None:
-        user = self._user
-        if not partitions:
-            return
-        user.tell(what, partitions)
-        if what in user.held:
-            await user.released.wait()
-        if what in user.commit_when:
-            user.commits.append(await user.call("commit", dict.fromkeys(partitions, 5)))
-        if what in user.held_after:
-            user.entered.set()
-            await user.released.wait()
+    def __init__(self, told: Callable[[str, Any], Awaitable[None]]) -> None:
+        self._told = told
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         await self._told("revoked", revoked)
@@ -178,7 +182,7 @@ class _AioClient:
 
     async def start(self) -> None:
         await self._consumer.start()
-        self._consumer.subscribe(**self._user.subscribes, listener=_AioListener(self._user))
+        self._consumer.subscribe(**self._user.subscribes, listener=AioListener(self._told))
 
     async def poll(self) -> Mapping[Any, Any]:
         found: Mapping[Any, Any] = await self._consumer.getmany(timeout_ms=100)
@@ -186,9 +190,22 @@ class _AioClient:
 
     async def call(self, method: str, *arguments: Any) -> Any:
         if method == "subscribe":
-            return self._consumer.subscribe(**self._user.subscribes, listener=_AioListener(self._user))
+            return self._consumer.subscribe(**self._user.subscribes, listener=AioListener(self._told))
         called = getattr(self._consumer, method)(*arguments)
         return await called if asyncio.iscoroutine(called) else called
+
+    async def _told(self, what: str, partitions: Any) -> None:
+        user = self._user
+        if not partitions:
+            return
+        user.tell(what, partitions)
+        if what in user.held:
+            await user.released.wait()
+        if what in user.commit_when:
+            user.commits.append(await user.call("commit", dict.fromkeys(partitions, 5)))
+        if what in user.held_after:
+            user.entered.set()
+            await user.released.wait()
 
     async def close(self) -> None:
         await self._consumer.stop()
@@ -199,27 +216,11 @@ class _AioClient:
         return f"tasks: {tasks}" if tasks else ""
 
 
-class _KafkaPythonListener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
-    def __init__(self, user: User, commit: Callable[[Any], Any]) -> None:
-        self._user = user
-        self._commit = commit
+class KafkaPythonListener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # no types
+    """Calls `told` with what it is told, and the partitions."""
 
-    def _told(self, what: str, partitions: Any) -> None:
-        user = self._user
-        if not partitions:
-            return
-        user.loop.call_soon_threadsafe(user.tell, what, partitions)
-        if what in user.held:
-            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
-        if what in user.commit_when:
-            try:
-                outcome = self._commit(partitions)
-            except Exception as error:
-                outcome = error
-            user.commits.append(name_of(outcome))
-        if what in user.held_after:
-            user.loop.call_soon_threadsafe(user.entered.set)
-            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
+    def __init__(self, told: Callable[[str, Any], None]) -> None:
+        self._told = told
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         self._told("revoked", revoked)
@@ -248,10 +249,25 @@ class _KafkaPythonClient:
         offsets = {tp: kafka.OffsetAndMetadata(offset, "", -1) for tp in partitions}
         self._consumer.commit(offsets)
 
+    def _told(self, what: str, partitions: Any) -> None:
+        user = self._user
+        if not partitions:
+            return
+        user.loop.call_soon_threadsafe(user.tell, what, partitions)
+        if what in user.held:
+            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
+        if what in user.commit_when:
+            try:
+                self._commit(partitions)
+                user.commits.append("ok")
+            except Exception as error:
+                user.commits.append(name_of(error))
+        if what in user.held_after:
+            user.loop.call_soon_threadsafe(user.entered.set)
+            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
+
     def _subscribe(self) -> None:
-        self._consumer.subscribe(
-            **self._user.subscribes, listener=_KafkaPythonListener(self._user, self._commit)
-        )
+        self._consumer.subscribe(**self._user.subscribes, listener=KafkaPythonListener(self._told))
 
     async def start(self) -> None:
         self._consumer = await self._run(lambda: CooperativeKafkaConsumer(**self._user.settings))

@@ -260,20 +260,19 @@ class GroupOfMembers:
                 raise TimeoutError(f"waited {timeout_s:.0f} s for {what}")
             time.sleep(0.05)
 
-    def settle(self, *names: str, after: Settled | None = None, elsewhere: int = 0) -> Settled:
+    def settle(self, *names: str, after: Settled | None = None) -> Settled:
         """Wait until these members, by default all that run, share a generation that assigns every partition.
 
-        `after`: the generation must be later than this one. `elsewhere`: the number of partitions that
-        members outside these processes own.
+        `after`: the generation must be later than this one.
         """
         waiting_for = names or tuple(name for name, member in self.members.items() if member.running)
         settled: Settled = self.wait_for(
             f"{', '.join(waiting_for)} to settle",
-            lambda: self._settled(waiting_for, -1 if after is None else after.generation, elsewhere),
+            lambda: self._settled(waiting_for, -1 if after is None else after.generation),
         )
         return settled
 
-    def _settled(self, names: Sequence[str], later_than: int, elsewhere: int) -> Settled | None:
+    def _settled(self, names: Sequence[str], later_than: int) -> Settled | None:
         last: dict[str, dict[str, Any]] = {}
         for name in names:
             changes = [one for one in self.members[name].reports() if one["event"] in ("assigned", "revoked")]
@@ -291,7 +290,7 @@ class GroupOfMembers:
             for partition in partitions
         )
         everything = {(topic, number) for topic, count in self.topics.items() for number in range(count)}
-        if not owners.keys() <= everything or len(owners) + elsewhere != len(everything):
+        if owners.keys() != everything:
             return None
         if max(owners.values(), default=0) > 1:
             return None
