@@ -69,10 +69,24 @@ def test_what_moves_stays_with_its_owner_and_is_listed_for_the_next_one() -> Non
     assert not result.withheld
 
 
+def test_what_is_ready_is_withheld_and_stays_listed_until_it_is_assigned() -> None:
+    result = led(member("a", of("t", 0, 1, 2, 3), WARMS), member("b", {}, ready(2, warming=[3])))
+    assert result.assignment.members == {"a": {"t": [0, 1, 3]}, "b": {}}
+    assert units(result, "b") == ((("t", 2),), (("t", 3),))
+    after = led(member("a", of("t", 0, 1, 3), WARMS), member("b", {}, ready(2, warming=[3])))
+    assert after.assignment.members["b"] == {"t": [2]}
+    assert units(after, "b") == ((("t", 3),),)
+
+
 def test_a_member_without_a_callback_waits_for_the_revocation_alone() -> None:
     result = led(member("a", of("t", 0, 1, 2, 3), WARMS), member("b", {}, Warmth(generation=5)))
     assert result.assignment.members == {"a": {"t": [0, 1]}, "b": {}}
     assert units(result, "b") == ((("t", 2),), (("t", 3),))
+
+
+def test_a_partition_without_a_live_owner_is_never_held() -> None:
+    result = led(member("a", of("t", 0, 1), WARMS), member("b", {}, WARMS))
+    assert result.assignment.members == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
 
 
 def test_a_free_partition_goes_to_the_member_that_has_it_ready() -> None:
@@ -99,6 +113,12 @@ def test_facts_of_a_generation_that_the_group_has_not_reached_are_false(generati
     assert result.assignment.members["a"] == {"t": [0, 1, 2, 3]}
 
 
+def test_facts_about_what_does_not_exist_are_left_out() -> None:
+    facts = Warmth(2, False, 5, 0, {"u": (0,), "t": (99, -1)}, {"t": (77,)})
+    result = led(member("a", of("t", 0, 1, 2, 3), WARMS), member("b", {}, facts))
+    assert len(units(result, "b")) == 2
+
+
 def test_a_member_that_claims_everything_ready_gets_its_share_and_no_more() -> None:
     result = led(member("a", of("t", 0, 1, 2, 3), WARMS), member("b", {}, ready(0, 1, 2, 3)))
     assert {name: result.target.load(name) for name in ("a", "b")} == {"a": 2, "b": 2}
@@ -116,6 +136,15 @@ def test_a_member_that_has_drained_takes_nothing_of_the_last_one_that_drains() -
     result = led(member("a", {}, drains), member("b", of("t", 0, 1, 2, 3), drains))
     assert result.target.members == {"a": {}, "b": {"t": [0, 1, 2, 3]}}
     assert units(result, "a") == ()
+
+
+def test_a_unit_moves_as_a_whole() -> None:
+    strategy = CoPartitioned([["t", "u"]])
+    half = Warmth(2, False, 5, 0, {"u": (1,)}, {"t": (1,)})
+    owner = member("a", {"t": (0, 1), "u": (0, 1)}, WARMS, "t", "u")
+    result = led(owner, member("b", {}, half, "t", "u"), partitions=2, strategy=strategy)
+    assert result.assignment.members["a"] == {"t": [0, 1], "u": [0, 1]}
+    assert units(result, "b") == ((("t", 1), ("u", 1)),)
 
 
 def test_what_a_member_owns_of_a_unit_is_not_warmed_again() -> None:
@@ -167,11 +196,42 @@ def test_lists_are_bounded_and_begin_with_what_has_begun() -> None:
     assert len(warm_list_bytes(result.lists["b"])) <= LISTED_BYTES
 
 
+def test_without_warmth_the_result_is_as_before_and_nothing_is_listed() -> None:
+    result = led(member("a", of("t", 0, 1, 2, 3), None), member("b", {}, None))
+    assert result.assignment.load("a") == 2
+    assert result.lists == {}
+
+
 # ---- a member
 
 
 def a(number: int) -> Unit:
     return (("t", number),)
+
+
+def test_a_member_warms_so_many_at_a_time_and_reports_each_once() -> None:
+    warming, gone = Warming(2).assigned(5, WarmList(7, (a(0), a(1), a(2))), frozenset())
+    assert gone == frozenset()
+    warming, begun = warming.begin()
+    assert begun == (a(0), a(1))
+    warming, more = warming.ended(a(0)).begin()
+    assert more == (a(2),)
+    assert warming.unreported == {a(0)}
+    warming, warmth = warming.joining()
+    assert warmth == Warmth(2, False, 5, 7, {"t": [1, 2]}, {"t": [0]})
+    assert not warming.unreported
+    assert not warming.is_warm
+
+
+def test_what_is_assigned_ends_and_what_is_not_listed_any_more_is_cancelled() -> None:
+    warming, _ = Warming(3).assigned(5, WarmList(7, (a(0), a(1), a(2))), frozenset())
+    warming, _ = warming.begin()
+    warming, gone = warming.assigned(6, WarmList(8, (a(2),)), frozenset(a(0)))
+    assert gone == warming.cancelled == {a(1)}
+    again, _ = warming.assigned(7, WarmList(9, (a(1), a(2))), frozenset())
+    again = again.ended(a(1))
+    assert a(1) not in again.ready
+    assert again.begin()[1] == (a(1),)
 
 
 def test_an_assignment_without_a_list_cancels_nothing() -> None:

@@ -1,5 +1,7 @@
 """Warm handoff in simulated time: members, leaders and bytes are real, coordinator and network are not.
 
+    python -m tests.warm_simulation --runs 200 --burst 4
+
 Each run makes a group of members, most of them with a warm-up callback, changes it again and again, and lets
 it come to rest in between. Checked at every step: a partition has one live owner at most; only what a live
 owner claims is held; no partition is free while a member waits for it. Checked at rest: every partition has
@@ -8,8 +10,10 @@ an owner, nothing is warmed, held or withheld, and the strategy would change not
 
 from __future__ import annotations
 
+import argparse
 import heapq
 import random
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -137,6 +141,7 @@ class Process:
             section = warmth_bytes(warmth)
             place = data.index(section) + self.run.rng.randrange(len(section))
             data = data[:place] + bytes([self.run.rng.randrange(256)]) + data[place + 1 :]
+            self.run.totals.counts["garbled"] += 1
         return data
 
     def assigned(self, membership: e.Membership, data: bytes, leader: str, topics: frozenset[str]) -> None:
@@ -149,6 +154,7 @@ class Process:
             return
         for unit in self.warming.listed:
             if partitions.issuperset(unit) and unit in self.began_at:
+                self.run.totals.counts["used" if unit in self.warming.ready else "overtaken"] += 1
                 self.run.totals.warmed_s += self.run.now - self.began_at.pop(unit)
         self.warming, gone = self.warming.assigned(membership.generation, own.warm, partitions)
         self._forget(gone)
@@ -161,6 +167,7 @@ class Process:
     def _forget(self, gone: frozenset[Unit]) -> None:
         for unit in gone & self.began_at.keys():
             seconds = self.run.now - self.began_at.pop(unit)
+            self.run.totals.counts["thrown away"] += 1
             self.run.totals.thrown_away_s += seconds
             self.run.totals.warmed_s += seconds
         for unit in self.warming.cancelled:
@@ -406,6 +413,7 @@ class Run:
     def _change(self) -> None:
         living = [one for one in self._living() if not one.warming.draining]
         what = self.rng.choice(("join", "join", "leave", "die", "drain", "expel", "subscribe"))
+        self.totals.counts[what] += 1
         if len(living) < 2 or (what == "join" and len(living) < 9):
             self._add()
             return
@@ -557,3 +565,39 @@ def simulate(runs: range, options: Options) -> Totals:
         except Broken as broken:
             raise Broken(f"{options}, seed {seed}: {broken}") from None
     return totals
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.warm_simulation", description=__doc__)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--strategy", choices=sorted(STRATEGIES))
+    parser.add_argument("--max-warming", type=int, default=3)
+    parser.add_argument("--with-callback", type=float, default=0.7)
+    parser.add_argument("--burst", type=int, default=1)
+    parser.add_argument("--garbled", type=float, default=0.0)
+    parser.add_argument("--noise", type=float, default=0.0)
+    given = parser.parse_args()
+    for name in [given.strategy] if given.strategy else STRATEGIES:
+        options = Options(
+            name, given.max_warming, given.with_callback, given.burst, 20, given.garbled, given.noise
+        )
+        try:
+            found = simulate(range(given.seed, given.seed + given.runs), options)
+        except Broken as broken:
+            print(f"BROKEN: {broken}")
+            continue
+        counts = found.counts
+        above = max((g - 2 * begun for g, begun in found.generations), default=0)
+        mean = statistics.mean([g for g, _ in found.generations] or [0])
+        print(
+            f"{name}: {counts['begun']} warm-ups, {counts['used']} used, {counts['overtaken']} overtaken, "
+            f"{counts['thrown away']} thrown away ({found.thrown_away_s / max(1, found.warmed_s):.1%} of the "
+            f"time); {counts['held']} held; {counts['changed']} targets changed without "
+            f"cause; generations a change: mean {mean:.1f}, at most {above} + 2 x warm-ups; "
+            f"{counts['garbled']} garbled"
+        )
+
+
+if __name__ == "__main__":
+    main()

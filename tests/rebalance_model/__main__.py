@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 
 from tests.rebalance_model.explore import Exploration, Result
@@ -17,7 +18,9 @@ def report(result: Result) -> str:
         how_far = f"all that {result.disturbances} disturbances lead to"
     else:
         how_far = f"all of {unit} {result.depth - 1}, part of {result.depth}"
-    lines = [f"{result.states:,} states, {result.steps:,} steps, {how_far}"]
+    lines = [
+        f"{result.states:,} states, {result.steps:,} steps, {how_far}, {result.cpu_seconds:.0f} s of CPU"
+    ]
     if result.found:
         return "\n".join([*lines, str(result.found)])
     lines.append(f"{result.rest_states:,} states of rest")
@@ -33,16 +36,28 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=2)
     parser.add_argument("--depth", type=int, help="stop at this depth instead of the fixpoint")
     parser.add_argument("--disturbances", type=int, help="all that so many of them lead to")
+    parser.add_argument("--max-states", type=int)
+    parser.add_argument("--cpu-seconds", type=float, default=math.inf, help="stop after this much CPU time")
+    parser.add_argument("--kinds", default="", help="of the members: ours,java,eager")
+    parser.add_argument("--leader", choices=["ours", "older", "eager"], default="ours")
     parser.add_argument("--late-requests", action="store_true", help="requests are late too")
     parser.add_argument("--events", default=",".join(sorted(Model().events)))
+    parser.add_argument("--session", type=int, default=1, help="session timeout, in ticks")
+    parser.add_argument("--max-warming", default="", help="of each member, such as 1,0")
+    parser.add_argument("--rebalance", type=int, default=1, help="rebalance timeout, in ticks")
     args = parser.parse_args()
     model = Model(
         members=args.members,
         partitions=args.partitions,
+        kinds=tuple(args.kinds.split(",")) if args.kinds else (),
+        leading=args.leader,
         late_requests=args.late_requests,
         events=frozenset(filter(None, args.events.split(","))),
+        session_timeout=args.session,
+        rebalance_timeout=args.rebalance,
+        max_warming=tuple(map(int, args.max_warming.split(","))) if args.max_warming else (),
     )
-    result = Exploration(model).run(args.depth, max_disturbances=args.disturbances)
+    result = Exploration(model).run(args.depth, args.max_states, args.cpu_seconds, args.disturbances)
     print(report(result))
     return 1 if result.found else 0
 

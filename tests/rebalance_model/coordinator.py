@@ -12,11 +12,12 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from kafka_assignors.group import Group, Member, Topic, by_topic
+from kafka_assignors.group import Group, Member, Topic, TopicPartitions, Warmth, by_topic
 from kafka_assignors.leader import lead
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partitions
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import RebalanceProtocol
+from kafka_assignors.wire.warm_sections import Unit
 
 NOTHING: Partitions = frozenset()
 
@@ -33,12 +34,23 @@ class GroupState(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class WarmClaim:
+    """`Warmth` without generation and plan, on which no property depends."""
+
+    max_warming: int
+    draining: bool
+    warming: Partitions
+    ready: Partitions
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """What the coordinator compares to decide whether a JoinGroup brings anything new."""
 
     topics: frozenset[str]
     owned: Partitions
     generation: int
+    warmth: WarmClaim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,7 @@ class Entry:
     synced: bool = False
     """It sent SyncGroup in this generation."""
     assigned: Partitions = NOTHING
+    listed: tuple[Unit, ...] = ()
     heard: int = 0
     """Ticks since its last request."""
 
@@ -67,6 +80,7 @@ class JoinReply:
 class SyncReply:
     answer: MembershipError
     partitions: Partitions
+    listed: tuple[Unit, ...] = ()
 
 
 Replies: TypeAlias = tuple[tuple[str, JoinReply | SyncReply], ...]
@@ -147,7 +161,7 @@ class Coordinator:
         entry = replace(entry, synced=True, heard=0)
         if self.state is GroupState.STABLE:
             return self.with_entry(member_id, entry), (
-                (member_id, SyncReply(MembershipError.NONE, entry.assigned)),
+                (member_id, SyncReply(MembershipError.NONE, entry.assigned, entry.listed)),
             )
         group = self.with_entry(member_id, replace(entry, syncing=True))
         if member_id != self.leader:
@@ -156,9 +170,10 @@ class Coordinator:
         replies: Replies = ()
         entries = []
         for name, one in group.entries:
-            one = replace(one, assigned=shares[name])
+            assigned, listed = shares[name]
+            one = replace(one, assigned=assigned, listed=listed)
             if one.syncing:
-                replies += ((name, SyncReply(MembershipError.NONE, one.assigned)),)
+                replies += ((name, SyncReply(MembershipError.NONE, assigned, listed)),)
                 one = replace(one, syncing=False, heard=0)
             entries.append((name, one))
         return replace(group, state=GroupState.STABLE, entries=tuple(entries)), replies
@@ -227,7 +242,7 @@ class Coordinator:
             (name, replace(entry, heard=0) if entry.syncing else entry) for name, entry in self.entries
         )
         group = replace(self, state=GroupState.PREPARING, entries=entries, began=0, initial=initial)
-        return group._each(joining=False, syncing=False, synced=False, assigned=NOTHING), replies
+        return group._each(joining=False, syncing=False, synced=False, assigned=NOTHING, listed=()), replies
 
     def _complete_if_all_joined(self) -> tuple[Coordinator, Replies]:
         if self.initial and self.entries:
@@ -253,10 +268,13 @@ class Coordinator:
         return group, tuple((name, group._joined(name)) for name in names)
 
 
-_ASSIGNED: dict[object, dict[str, Partitions]] = {}
+Share: TypeAlias = tuple[Partitions, tuple[Unit, ...]]
+"""What a member is assigned, and what it shall warm."""
+
+_ASSIGNED: dict[object, dict[str, Share]] = {}
 
 
-def assign(claims: tuple[tuple[str, Claim], ...], leading: Leading) -> dict[str, Partitions]:
+def assign(claims: tuple[tuple[str, Claim], ...], leading: Leading) -> dict[str, Share]:
     """The assignment that the leader sends: `lead` with `CooperativeSticky`, both as shipped.
 
     The result depends only on the order of the claims' generations, so each such case is computed once.
@@ -269,14 +287,29 @@ def assign(claims: tuple[tuple[str, Claim], ...], leading: Leading) -> dict[str,
     return _ASSIGNED[ranked, leading]
 
 
-def _assign(claims: tuple[tuple[str, Claim], ...], leading: Leading) -> dict[str, Partitions]:
+def _assign(claims: tuple[tuple[str, Claim], ...], leading: Leading) -> dict[str, Share]:
     newest = max(claim.generation for _, claim in claims)
     members = []
     for name, claim in claims:
         owned = NOTHING if leading == "older" and claim.generation < newest else claim.owned
-        members.append(Member(name, claim.topics, owned=by_topic(owned), generation=claim.generation))
+        warmth = None if claim.warmth is None or leading == "older" else _warmth(claim.warmth)
+        members.append(
+            Member(name, claim.topics, owned=by_topic(owned), generation=claim.generation, warmth=warmth)
+        )
     topics: frozenset[str] = frozenset().union(*(claim.topics for _, claim in claims))
     group = Group.of([Topic(name, 1) for name in sorted(topics)], members)
     protocol = RebalanceProtocol.EAGER if leading == "eager" else RebalanceProtocol.COOPERATIVE
-    shares = lead(CooperativeSticky(), group, protocol).assignment.members
-    return {name: frozenset((t, p) for t, ps in shares[name].items() for p in ps) for name, _ in claims}
+    led = lead(CooperativeSticky(), group, protocol)
+    return {
+        name: (pairs_of(led.assignment.members[name]), led.lists[name].units if name in led.lists else ())
+        for name, _ in claims
+    }
+
+
+def _warmth(claim: WarmClaim) -> Warmth:
+    listed = (by_topic(claim.warming), by_topic(claim.ready))
+    return Warmth(claim.max_warming, claim.draining, -1, 0, *listed)
+
+
+def pairs_of(partitions: TopicPartitions) -> Partitions:
+    return frozenset((t, p) for t, ps in partitions.items() for p in ps)

@@ -10,6 +10,8 @@ many states.
 from __future__ import annotations
 
 import functools
+import math
+import time
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +24,8 @@ from tests.rebalance_model.canonical import (
     Names,
     View,
     canonical_coordinator,
-    canonical_process,
+    plain_process,
+    reduced_process,
     rename_process,
     view,
 )
@@ -77,6 +80,7 @@ class Result:
     found: Found | None = None
     rest_states: int = 0
     rounds: Counter[int] = field(default_factory=Counter)
+    cpu_seconds: float = 0.0
 
 
 def is_told_late(process: Process) -> bool:
@@ -109,6 +113,14 @@ def check_rest(world: World) -> None:
         if member.membership.generation != world.coordinator.generation:
             raise Violation("at rest a member is in an old generation")
         owners.update(member.deliverable)
+    if any(process.warm.listed or process.warm.running for process in world.processes):
+        raise Violation("at rest a member still warms a partition")
+    staying = [one.member for one in world.processes if one.member is not None and not one.warm.draining]
+    taken_over = frozenset[str]().union(*(member.topics for member in staying))
+    for process in world.processes:
+        kept = process.member.owned if process.member is not None and process.warm.draining else ()
+        if any(topic in taken_over for topic, _ in kept):
+            raise Violation("at rest a member that drains keeps a partition")
     for topic in frozenset().union(*(member.topics for member in members)):
         if owners[topic, 0] != 1:
             raise Violation(f"at rest {topic} has {owners[topic, 0]} owners")
@@ -175,8 +187,9 @@ class Arrow(NamedTuple):
 class Exploration:
     """An exploration; states are numbered in the order in which they were found."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, reduce: bool = True) -> None:
         self.model = model
+        self.reduce = reduce
         self._indices = range(model.members)
         self._coordinators: Numbers[Coordinator] = Numbers()
         self._processes: Numbers[Process] = Numbers()
@@ -216,6 +229,7 @@ class Exploration:
         self,
         max_depth: int | None = None,
         max_states: int | None = None,
+        max_cpu_seconds: float = math.inf,
         max_disturbances: int | None = None,
     ) -> Result:
         """Explore until the fixpoint, a limit or a violated property.
@@ -223,18 +237,20 @@ class Exploration:
         `max_depth` counts steps. `max_disturbances` bounds the disturbances instead: the exploration visits
         all states that this many of them can lead to, with any number of other steps.
         """
+        began = time.process_time()
         result = Result(disturbances=max_disturbances)
         try:
-            result.complete = self._explore(result, max_depth, max_states)
+            result.complete = self._explore(result, max_depth, max_states, began + max_cpu_seconds)
             if result.complete:
                 result.rounds = self._rounds()
         except Failed as failed:
             result.complete = False
             result.found = Found(failed.what, self._trace(failed.state, failed.label))
         result.states = len(self._keys)
+        result.cpu_seconds = time.process_time() - began
         return result
 
-    def _explore(self, result: Result, max_depth: int | None, max_states: int | None) -> bool:
+    def _explore(self, result: Result, max_depth: int | None, max_states: int | None, until: float) -> bool:
         """Whether every state within the number of disturbances was explored."""
         start = self.model.start()
         processes = [self._process(one) for one in start.processes]
@@ -258,6 +274,8 @@ class Exploration:
                     self._add(key, parent, "")
             result.states = len(self._keys)
             if max_states is not None and at >= max_states:
+                return False
+            if at % 1000 == 0 and time.process_time() > until:
                 return False
             at_rest = True
             for arrow, key in self._successors(at):
@@ -392,9 +410,10 @@ class Exploration:
         return arrows
 
     def _process(self, process: Process) -> int:
-        form = canonical_process(process, self.model.oldest)
-        number = self._processes.number(form)
+        form = plain_process(process, self.model.oldest)
+        number = self._processes.number(reduced_process(form) if self.reduce else form)
         if number == len(self._view_of):
+            form = self._processes.values[number]
             self._view_of.append(self._views.number(view(form)))
             topics = sorted(self.model.topics)
             bits = sum(1 << topics.index(topic) for topic, _ in delivered(form))
@@ -423,7 +442,9 @@ class Exploration:
 
     def _compute_form(self, seen: Parts) -> tuple[int, Parts]:
         views = tuple(self._views.values[one] for one in seen[1:])
-        group, names = canonical_coordinator(self._coordinators.values[seen[0]], views)
+        group, names = canonical_coordinator(
+            self._coordinators.values[seen[0]], views, self.reduce, self.model.late_refusals
+        )
         return self._coordinators.number(group), tuple(map(self._names.number, names))
 
     def _add(self, key: int, parent: int, label: str) -> int:
@@ -462,6 +483,15 @@ class Exploration:
         return World(
             self._coordinators.values[coordinator], tuple(self._processes.values[one] for one in processes)
         )
+
+    def worlds(self) -> Iterator[World]:
+        """All states that were found."""
+        return (self._world(state) for state in range(len(self._keys)))
+
+    def find(self, world: World) -> int:
+        """The number of a state. Raises KeyError if the state was not found."""
+        processes = [self._process(one) for one in world.processes]
+        return self._numbers[self._key(self._coordinators.number(world.coordinator), processes)]
 
     def _label(self, parent: int, key: int) -> str:
         return next(arrow.label for arrow, after in self._successors(parent) if after == key)

@@ -5,11 +5,11 @@ Time advances in ticks: a tick ages everything that has an age, up to the longes
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
+from kafka_assignors.group import Warmth
 from kafka_assignors.rebalance.events import (
     AboutToCall,
     AboutToJoin,
@@ -30,9 +30,11 @@ from kafka_assignors.rebalance.events import (
     JoinFailed,
     ListenerReturned,
     Lose,
+    Membership,
     MembershipError,
     Partitions,
     PollIntervalChecked,
+    RejoinRequested,
     Revoke,
     SendCommit,
     SendJoin,
@@ -44,7 +46,9 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.lease import NEVER, Lease, Settings
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
+from kafka_assignors.rebalance.warming import Warming
 from kafka_assignors.strategy import RebalanceProtocol
+from kafka_assignors.wire.warm_sections import WarmList
 from tests.rebalance_model.coordinator import (
     Claim,
     Coordinator,
@@ -52,8 +56,13 @@ from tests.rebalance_model.coordinator import (
     GroupState,
     Leading,
     Replies,
+    SyncReply,
+    WarmClaim,
+    pairs_of,
 )
+from tests.rebalance_model.parts import check_parts, names_of, parts_of
 from tests.rebalance_model.world import (
+    COLD,
     LETTERS,
     NAMES,
     NOTHING,
@@ -178,6 +187,8 @@ class Model:
     """Whether JoinGroup, SyncGroup and heartbeat requests can be delayed too. Otherwise they arrive when they
     are sent, and only their responses can be late. Commits can be late in either case."""
     machine: type[MemberState] = MemberState
+    max_warming: tuple[int, ...] = ()
+    """How many warm-ups each member runs at a time, 0 without a callback."""
 
     @property
     def topics(self) -> frozenset[str]:
@@ -198,6 +209,11 @@ class Model:
     def late_answers(self) -> bool:
         """Whether heartbeat responses can be late."""
         return self.late_requests or "late" in self.events
+
+    @property
+    def late_refusals(self) -> bool:
+        """Whether a heartbeat that can only be refused can be late, and is certain to be refused."""
+        return self.late_answers and "load" not in self.events
 
     @property
     def oldest(self) -> int:
@@ -290,7 +306,8 @@ class Model:
         member = process.member
         if member is None:
             if not process.leaving:
-                started = self._put(here, member=self._new_member(here.index))
+                warm = Warming(self.max_warming[here.index]) if self.max_warming else COLD
+                started = self._put(here, member=self._new_member(here.index), warm=warm)
                 yield Step(f"{name} starts", self._tell(started, SubscriptionChanged(self.topics)), False)
             return
         if member.call is not None and not member.call.is_running and member.may_call(NOW):
@@ -303,6 +320,16 @@ class Model:
         if member.must_join and process.join is None:
             after = self._tell(here, AboutToJoin(self.protocol(here.index)))
             yield self._at_once(Step(f"{name} is about to join", after, True))
+        for unit in sorted(process.warm.running):
+            warm, _ = process.warm.ended(unit).begin()
+            after = self._put(here, warm=warm)
+            if warm.unreported and not member.closing:
+                after = self._tell(after, RejoinRequested("warm"))
+            yield self._at_once(Step(f"{name} has warmed {names_of(frozenset(unit))}", after, True))
+        if "drain" in self.events and not process.warm.draining and not member.closing:
+            warm = replace(process.warm, draining=True)
+            after = self._tell(self._put(here, warm=warm), RejoinRequested("drain"))
+            yield _disturbance(f"{name} drains", after)
         if member.poll_interval_exceeded:
             yield Step(f"{name} polls again", self._tell(here, PollIntervalChecked(NOW)), True)
         if "commit" in self.events:
@@ -378,7 +405,10 @@ class Model:
                 if sent.reply.answer is MembershipError.NONE
                 else sent.reply.answer.name
             )
-            yield Step(f"{name} gets its SyncGroup answer: {got}", self._tell(empty, event), True)
+            told = self._tell(empty, event)
+            if isinstance(event, Assigned):
+                told = self._listed(told, sent.membership, sent.reply)
+            yield Step(f"{name} gets its SyncGroup answer: {got}", told, True)
         elif not sent.arrived:
             yield self._arriving(here, sent)
         if "lose" in self.events:
@@ -404,6 +434,21 @@ class Model:
             claim = f"{names_of(sent.claim.owned)} of {sent.claim.generation}"
             label = f"{here.name}'s JoinGroup arrives, claiming {claim}"
         return Step(label, self._put(here, join=sent._replace(arrived=True)), True, sent)
+
+    def _listed(self, here: Here, membership: Membership, reply: SyncReply) -> Here:
+        """The process with the list of an assignment."""
+        member = here.process.member
+        if member is None or member.membership != membership:
+            return here
+        if {one for unit in reply.listed for one in unit} & reply.partitions:
+            raise Violation(f"{here.name} shall warm what it is assigned")
+        knows = self.leading != "older" and bool(self.max_warming)
+        warm_list = WarmList(0, reply.listed) if knows else None
+        warm, _ = here.process.warm.assigned(-1, warm_list, reply.partitions)
+        warm, _ = _ended(warm).begin()
+        if len(warm.running) > warm.max_warming:
+            raise Violation(f"{here.name} warms more than {warm.max_warming}")
+        return self._put(here, warm=warm)
 
     def _callers_steps(self, here: Here, member: MemberState) -> Iterator[Step]:
         """Commits are requested, and callers wait no longer, also while a request is under way."""
@@ -491,7 +536,7 @@ class Model:
             raise Violation(f"{here.name} gives a partition up without saying what it has left")
         if isinstance(event, ListenerReturned) and member.owned & before.being_revoked:
             raise Violation(f"{here.name} keeps what its listener was told to give up")
-        here = self._put(here, member=member)
+        here = self._put(here, member=member, warm=_looked(here.process.warm, member))
         for action in actions:
             here = self._act(here, action, before.owned)
         announces = member.call is not None and isinstance(member.call.asked, Announce)
@@ -510,8 +555,11 @@ class Model:
                     # MEMBER_ID_REQUIRED: the coordinator gives out a member id in the same step.
                     failed = JoinFailed(attempt, MembershipError.OTHER, self._unused_id(here))
                     return self._tell(self._tell(here, failed), AboutToJoin(self.protocol(here.index)))
-                claim = Claim(member.topics, claimed, membership.generation)
-                return self._put(here, join=JoinSent(attempt, membership, claim, False))
+                foreign = {unit for unit in here.process.warm.listed if unit[0][0] not in member.topics}
+                warm, warmth = _ended(here.process.warm.without(frozenset(foreign))).joining()
+                said = None if warmth is None else _said(warmth)
+                claim = Claim(member.topics, claimed, membership.generation, said)
+                return self._put(here, warm=warm, join=JoinSent(attempt, membership, claim, False))
             case Revoke() if not member.in_group:
                 raise Violation(f"{here.name} calls revoked what was lost")
             case Revoke() if self._is_gone(here):
@@ -637,35 +685,23 @@ class Model:
         return max(at - 1, -self.oldest)
 
 
-def parts_of(sent: Commit) -> Iterator[tuple[str, TakenInPart]]:
-    """Every partial answer of a coordinator that knows the member: all except accepting the whole commit."""
-    partitions = sorted(sent.partitions)
-    for fates in itertools.product(("accepted", "failed", "again"), repeat=len(partitions)):
-        fate_of = dict(zip(partitions, fates, strict=True))
-        accepted, failed, again = (
-            frozenset(partition for partition in partitions if fate_of[partition] == fate)
-            for fate in ("accepted", "failed", "again")
-        )
-        if accepted != sent.partitions:
-            label = f"{names_of(failed)} fails, {names_of(again)} may be tried again"
-            yield label, TakenInPart(sent.membership, accepted, failed)
+def _said(warmth: Warmth) -> WarmClaim:
+    listed = (pairs_of(warmth.warming), pairs_of(warmth.ready))
+    return WarmClaim(warmth.max_warming, warmth.draining, *listed)
 
 
-def check_parts(
-    name: str, settled: Partitions, newer: Partitions, again: Partitions, after: MemberState
-) -> None:
-    """Check that a settled partition is not sent again, and that a retriable one is not forgotten.
-
-    `newer` are the partitions with another open commit.
-    """
-    if more := (settled - newer) & after.commits.waiting:
-        raise Violation(f"{name} commits {names_of(more)} again, which is settled")
-    if forgotten := again & after.committable - after.commits.waiting:
-        raise Violation(f"{name} forgets to commit {names_of(forgotten)}")
+def _looked(warm: Warming, member: MemberState) -> Warming:
+    """As `WarmUps.look` does after each event."""
+    if warm.listed and (member.closing or not member.in_group or not member.topics):
+        return _ended(warm.without(frozenset(warm.listed)))
+    return warm
 
 
-def names_of(partitions: Partitions) -> str:
-    return "+".join(topic for topic, _ in sorted(partitions)) or "nothing"
+def _ended(warm: Warming) -> Warming:
+    """A warm-up that is cancelled ends at once."""
+    for unit in warm.cancelled:
+        warm = warm.ended(unit)
+    return warm
 
 
 def _seen(here: Here) -> Known:

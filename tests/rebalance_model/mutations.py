@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafka_assignors.rebalance import events
+from kafka_assignors.rebalance.commits import NO_COMMITS
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partitions
 from kafka_assignors.rebalance.member import MemberState, Step
 from kafka_assignors.rebalance.progress import ListenerCall, Phase, Then
@@ -110,6 +111,19 @@ class ResendsCommitsOfWhatItGaveUp(MemberState):
         return replace(self, owned=self.owned - partitions), ()
 
 
+class ResendsCommitsAfterALoss(MemberState):
+    """Keeps open commits through a loss, and resends them when it is a member again."""
+
+    def _out_of_group(self, membership: Membership, reason: str) -> Step:
+        member, actions = MemberState._out_of_group(replace(self, commits=NO_COMMITS), membership, reason)
+        return replace(member, commits=self.commits), actions
+
+    def _given_up(self, partitions: Partitions) -> Step:
+        if self.in_group:
+            return MemberState._given_up(self, partitions)
+        return replace(self, owned=self.owned - partitions), ()
+
+
 class TriesAgainWhatIsSettled(MemberState):
     """Resends a whole commit, although some of its partitions were accepted or have failed permanently."""
 
@@ -138,6 +152,15 @@ class WritesWhatWasAbandoned(MemberState):
 
     def _commit_abandoned(self, partitions: Partitions) -> Step:
         return self, ()
+
+
+class ForgetsWhatItGaveUpWhileACommitIsUnderWay(MemberState):
+    """Tries a commit again for partitions that it gave up after the request was written."""
+
+    def _given_up(self, partitions: Partitions) -> Step:
+        member, actions = MemberState._given_up(self, partitions)
+        commits = replace(member.commits, resendable=self.commits.resendable)
+        return replace(member, commits=commits), actions
 
 
 @dataclass(frozen=True)
@@ -212,7 +235,7 @@ def _model(machine: type[MemberState], *events: str, **settings: object) -> Mode
 
 
 MUTATIONS: tuple[Model, ...] = (
-    _model(AnnouncesOwnershipAfterALoss, "lose", "poll", partitions=1),
+    _model(AnnouncesOwnershipAfterALoss, "lose", "poll"),
     _model(InstallsBeforeRevoking),
     _model(RejoinsBeforeTheListenerIsDone, "commit"),
     _model(DoesNotRejoinAfterRevoking),
@@ -222,10 +245,12 @@ MUTATIONS: tuple[Model, ...] = (
     _model(ForgetsTheRebalanceTimeout, "time", "timeout"),
     _model(DeliversAfterThePollInterval, "poll"),
     _model(ResendsCommitsOfWhatItGaveUp, "commit", "lose"),
+    _model(ResendsCommitsAfterALoss, "commit", "poll"),
     _model(TriesAgainWhatIsSettled, "commit", "partly"),
     _model(TakesAPartForAll, "commit", "partly"),
     _model(SendsTwoCommitsAtOnce, "commit"),
     _model(WritesWhatWasAbandoned, "commit", "abandon"),
+    _model(ForgetsWhatItGaveUpWhileACommitIsUnderWay, "commit", "lose"),
     _model(ClaimsTheOldGeneration, "subscribe", leading="older"),
     _model(EagerKeepsItsPartitions, leading="eager", kinds=("eager", "eager")),
     _model(RevokesWhatIsLost, "poll"),

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partitions
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
+from kafka_assignors.rebalance.warming import Warming
 from tests.rebalance_model.coordinator import Claim, Coordinator, JoinReply, Replies, SyncReply, standing
 
 NOTHING: Partitions = frozenset()
@@ -70,6 +71,9 @@ class Commit(NamedTuple):
     """Its callers wait no longer."""
 
 
+COLD = Warming()
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """A consumer, its requests and the responses to them. `member` is None while it does not run."""
@@ -84,6 +88,7 @@ class Process:
     """Partitions with an open commit that is not in the request under way: it waits to be written."""
     overtaken: Partitions = NOTHING
     """Those of them that a current member installed after the commit was requested."""
+    warm: Warming = COLD
 
 
 @dataclass(frozen=True, slots=True)
