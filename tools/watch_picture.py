@@ -42,7 +42,7 @@ def records() -> Iterator[Record]:
 
 def fleet_at(seen_s: float) -> FleetSnapshot:
     """The snapshot of a watch that began before the first record, `seen_s` seconds after that record."""
-    found = catalogue_rows(str(HISTORY))
+    found = catalogue_rows(str(HISTORY), frozenset())
     assert found is not None
     fleet = Fleet(Catalogue.from_rows(found[1]), FleetLimits())
     begin_s: float | None = None

@@ -152,15 +152,18 @@ def _has_session() -> bool:
     return SparkSession.getActiveSession() is not None
 
 
-def open_engine(name: str, options: ReplayOptions, on_tasks: OnTasks, closing: ExitStack) -> Engine:
-    """The engine of this name, until `closing` ends. It calls `on_tasks` as tasks end."""
+def open_engine(
+    name: str, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, closing: ExitStack
+) -> Engine:
+    """The engine of this name, until `closing` ends. It leaves out the `damaged` files, and calls `on_tasks`
+    as tasks end."""
     if name == "local":
         from kafka_assignors_replay.local_engine import LocalEngine
 
-        return LocalEngine(options, on_tasks, closing)
+        return LocalEngine(options, damaged, on_tasks, closing)
     from kafka_assignors_replay.spark.spark_engine import SparkEngine
 
-    return SparkEngine(options, on_tasks, closing)
+    return SparkEngine(options, damaged, on_tasks, closing)
 
 
 # The check of an engine's result

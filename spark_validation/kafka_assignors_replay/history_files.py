@@ -1,4 +1,4 @@
-"""A history as Parquet of any origin on a disk: its files, and their rows.
+"""A history as Parquet of any origin on a disk: its files, the damaged ones, and their rows.
 
 The local engine reads it with this module, as Spark would. Both engines raise the errors of this module, so
 they refuse a history with the same texts.
@@ -7,7 +7,9 @@ they refuse a history with the same texts.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,13 @@ from pyarrow import types
 from kafka_assignors.group import InvalidGroupError
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.records import FIRST_MICROS, LAST_MICROS
-from kafka_assignors_replay.result import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
+from kafka_assignors_replay.result import (
+    MANIFEST,
+    RAW_NAMES,
+    TOPICS_NAMES,
+    DamagedFile,
+    ReplayError,
+)
 from kafka_assignors_replay.schemas import RAW, TOPICS
 
 CLUSTER, TOPIC = "cluster_id", "topic"
@@ -35,6 +43,10 @@ _BATCH_ROWS = 4_096
 _UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
+class DamagedError(ReplayError):
+    """A file is damaged, or is not Parquet."""
+
+
 def no_parquet(path: str) -> ReplayError:
     return ReplayError(
         f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
@@ -47,7 +59,7 @@ def no_records_yet(path: str) -> ReplayError:
 
 
 def not_parquet(path: object, why: str) -> ReplayError:
-    return ReplayError(f"{path}: cannot be read as Parquet: {why}")
+    return DamagedError(f"{path}: cannot be read as Parquet: {why}")
 
 
 def two_clusters(path: str, one: object, other: object) -> ReplayError:
@@ -64,7 +76,7 @@ def first_line(error: Exception) -> str:
 # Files
 
 
-def _parquet_files(place: Path) -> list[Path]:
+def parquet_files(place: Path) -> list[Path]:
     """The files that Spark would read, without hidden files and folders; none without a `*.parquet` file."""
     if place.is_file():
         return [place]
@@ -102,21 +114,51 @@ def table_on_disk(path: str) -> tuple[str, str] | None:
     return None
 
 
-def _first(path: str, names: Sequence[str]) -> tuple[Path, list[Path]]:
-    """The first of these places in a folder that has files, and these; no files if none has."""
+def damaged_files(path: str) -> tuple[DamagedFile, ...]:
+    """The files of a history, also of its catalogue, that cannot be read to their end, in order.
+
+    Each file is read once, since a footer says nothing of the pages. `ReplayError` if every file of the
+    records is damaged, or the operating system refuses a file.
+    """
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        _, records = _first(path, (*RAW_NAMES, ""))
+        damaged = [each for each in pool.map(_damage, records) if each is not None]
+        if records and len(damaged) == len(records):
+            first = damaged[0]
+            raise ReplayError(
+                f"{path}: every file of the records is damaged; the first is {first.file}: {first.reason}"
+            )
+        _, topics = _first(path, TOPICS_NAMES)
+        return (*damaged, *(each for each in pool.map(_damage, topics) if each is not None))
+
+
+def _damage(file: Path) -> DamagedFile | None:
+    read = {*RAW.names, *OPTIONAL.names, *TOPICS.names}
+    try:
+        with _opened(file) as opened:
+            for _ in _batches(opened, read.intersection(opened.schema_arrow.names)):
+                pass
+    except DamagedError as error:
+        return DamagedFile(str(file), str(error).removeprefix(f"{file}: "))
+    return None
+
+
+def _first(path: str, names: Sequence[str], damaged: Container[Path] = ()) -> tuple[Path, list[Path]]:
+    """The first of these places in a folder that has undamaged files, and these; no files if none has."""
     for place in (Path(path, name) for name in names):
-        if files := _parquet_files(place):
+        if files := [file for file in parquet_files(place) if file not in damaged]:
             return place, files
     return Path(path), []
 
 
-def record_files(path: str) -> tuple[str, list[Path]]:
-    """The place of the records under `path`, and their files. `ReplayError` if there are none."""
-    place, files = _first(path, RAW_NAMES)
+def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
+    """The place of the records under `path`, and their files without the `damaged` ones. `ReplayError` if
+    there are none."""
+    place, files = _first(path, RAW_NAMES, damaged)
     if not files and Path(path, MANIFEST).exists():
         raise no_records_yet(path)
     if not files:
-        place, files = _first(path, ("",))
+        place, files = _first(path, ("",), damaged)
     if not files:
         raise no_parquet(path)
     return str(place), files
@@ -134,6 +176,12 @@ def _opened(file: Path) -> Iterator[pq.ParquetFile]:
         if isinstance(error, OSError) and error.errno is not None:
             raise ReplayError(f"{file}: cannot be read: {error.strerror or error}") from None
         raise not_parquet(file, first_line(error)) from None
+
+
+def _batches(opened: pq.ParquetFile, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    for batch in opened.iter_batches(_BATCH_ROWS, columns=list(columns)):
+        batch.validate(full=True)  # Text that is not UTF-8 reads without an error.
+        yield batch
 
 
 def read_records(
@@ -154,9 +202,9 @@ def read_records(
         yield rows_of(batch, RAW), rows - batch.num_rows
 
 
-def catalogue_rows(path: str) -> tuple[str, list[dict[str, Any]]] | None:
+def catalogue_rows(path: str, damaged: Container[Path] = ()) -> tuple[str, list[dict[str, Any]]] | None:
     """The place and the rows of the catalogue beside the records, times in microseconds."""
-    place, files = _first(path, TOPICS_NAMES)
+    place, files = _first(path, TOPICS_NAMES, damaged)
     rows = [row for batch in _read(files, TOPICS) for row in rows_by_name(batch, TOPICS)]
     return (str(place), rows) if files else None
 
@@ -174,9 +222,7 @@ def _read(files: Sequence[Path], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     for file in files:
         with _opened(file) as opened:
             found = {each.name: each.type for each in opened.schema_arrow}
-            for batch in opened.iter_batches(_BATCH_ROWS, columns=columns_of(found, wanted, str(file))):
-                batch.validate(full=True)  # Text that is not UTF-8 reads without an error.
-                yield batch
+            yield from _batches(opened, columns_of(found, wanted, str(file)))
 
 
 def columns_of(found: Mapping[str, pa.DataType], wanted: pa.Schema, place: str) -> list[str]:

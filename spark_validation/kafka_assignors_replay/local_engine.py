@@ -89,8 +89,10 @@ def _sorted(path: str) -> Iterator[SortedRow]:
 class LocalEngine:
     """See `engine.Engine`."""
 
-    def __init__(self, options: ReplayOptions, on_tasks: OnTasks, closing: ExitStack) -> None:
-        self._options, self._on_tasks = options, on_tasks
+    def __init__(
+        self, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, closing: ExitStack
+    ) -> None:
+        self._options, self._damaged, self._on_tasks = options, damaged, on_tasks
         self._path = options.path or ""
         self._folder = closing.enter_context(temporary_folder())
         self._records = ArrowFiles(self._folder, "records", SORTED)
@@ -125,7 +127,7 @@ class LocalEngine:
     def _read(self, counts: Counter[str]) -> Iterator[list[SortedRow]]:
         """The records of groups in batches; counts the rest. The survey refuses null for a number."""
         wanted = None if self._options.groups is None else set(map(group_bytes, self._options.groups))
-        place, files = record_files(self._path)
+        place, files = record_files(self._path, self._damaged)
         for rows, others in read_records(files, place, self._options.topic):
             counts["others"] += others
             found = []
@@ -139,7 +141,7 @@ class LocalEngine:
             yield found
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
-        return catalogue_rows(self._path)
+        return catalogue_rows(self._path, self._damaged)
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
         numbers = self._records.written()

@@ -27,6 +27,7 @@ from kafka_assignors_replay.engine import (
     check_sample,
     choose_engine,
     draw,
+    only_spark,
     open_engine,
     temporary_folder,
 )
@@ -35,7 +36,7 @@ from kafka_assignors_replay.history.group_fold import FoldWork, read_detail
 from kafka_assignors_replay.history.records import group_bytes
 from kafka_assignors_replay.history.strategy_guard import StrategyGuard, ended_in
 from kafka_assignors_replay.history.sums import GroupSums, history_of, undecodable_of, values_of
-from kafka_assignors_replay.history_files import catalogue_of
+from kafka_assignors_replay.history_files import DamagedError, catalogue_of, damaged_files
 from kafka_assignors_replay.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
 from kafka_assignors_replay.result import (
     RECORDED,
@@ -50,6 +51,9 @@ PHASES = ("starting", "reading the history", "replaying", "checking a sample", "
 
 _MOST_SHOWN = 5
 """The most undecodable records that an error names."""
+
+_MOST_DAMAGED = 100
+"""The most damaged files that a result names."""
 
 _MOST_DRAWN = 20
 """The most groups whose ownership is drawn."""
@@ -135,12 +139,14 @@ def _replay_history(
     on_choice(choice)
     phases = _Phases(on_progress)
     phases.begin()
+    damaged = damaged_files(options.path) if options.skip_corrupt else ()
+    left_out = frozenset(Path(each.file) for each in damaged)
     with (
         temporary_folder() as notes,
-        _strategies_named(notes),
+        _explained_errors(options, notes),
         contextlib.ExitStack() as closing,
     ):
-        opened = open_engine(choice.name, options, phases.tasks, closing)
+        opened = open_engine(choice.name, options, left_out, phases.tasks, closing)
         phases.begin()
         survey = opened.survey()
         for name, count in survey.misplaced.items():
@@ -180,19 +186,25 @@ def _replay_history(
                 "python": platform.python_version(),
             },
             seconds=0.0,
+            damaged_files=len(damaged),
+            damaged=damaged[:_MOST_DAMAGED],
         )
         return _with_drawings(opened, result)
 
 
 @contextlib.contextmanager
-def _strategies_named(notes: str) -> Iterator[None]:
-    """Name in a `ReplayError` of the block the strategies that ran in a process that ended."""
+def _explained_errors(options: ReplayOptions, notes: str) -> Iterator[None]:
+    """Add to a `ReplayError` of the block how to leave out damaged files, and which strategies ran in a
+    process that ended."""
     try:
         yield
     except ReplayError as error:
-        if (strategies := ended_in(notes)) is None:
-            raise
-        raise ReplayError(f"a process ended while it ran {strategies} ({error})") from error
+        said = str(error)
+        if isinstance(error, DamagedError) and options.on_disk and not options.skip_corrupt:
+            said += "; --skip-corrupt goes on without damaged files"
+        if (strategies := ended_in(notes)) is not None:
+            said = f"a process ended while it ran {strategies} ({said})"
+        raise ReplayError(said) from error
 
 
 def _place(sums: GroupSums) -> tuple[Any, ...]:
@@ -249,6 +261,12 @@ def _check(options: ReplayOptions) -> None:
     """Refuse invalid options before anything starts."""
     if (options.path is None) == (options.bootstrap_servers is None):
         raise ReplayError("give either the path of a history or the bootstrap servers of a cluster")
+    elsewhere = options.bootstrap_servers if options.path is None else only_spark(options)
+    if options.skip_corrupt and elsewhere is not None:
+        raise ReplayError(
+            f"{elsewhere}: --skip-corrupt is for Parquet on a disk of this machine: copy the history to a "
+            "disk, or remove the damaged file that the error names without it"
+        )
     if not (options.strategies and options.modes):
         raise ReplayError("give at least one strategy to replay, and one mode to replay it in")
     for name in options.strategies:
@@ -260,7 +278,7 @@ def _check(options: ReplayOptions) -> None:
             load_strategy(name)
         except StrategyError as error:
             raise ReplayError(str(error)) from None
-    if options.path is not None and "://" not in options.path and not Path(options.path).exists():
+    if options.path is not None and options.on_disk and not Path(options.path).exists():
         raise ReplayError(f"{options.path}: there is no such file or directory")
 
 

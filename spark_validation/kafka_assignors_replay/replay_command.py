@@ -104,6 +104,13 @@ StrategyTimeout = Annotated[
     ),
 ]
 StrictDecoding = Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")]
+SkipCorrupt = Annotated[
+    bool,
+    typer.Option(
+        "--skip-corrupt",
+        help="Leave out damaged files of a history on a disk, and name them. Every file is read once more.",
+    ),
+]
 PauseParameters = Annotated[
     list[str] | None,
     _model_option(
@@ -124,6 +131,7 @@ def replay(
     strategy: Annotated[list[str] | None, options.strategies_option(_DEFAULT_STRATEGIES)] = None,
     mode: Modes = None,
     strict: StrictDecoding = False,
+    skip_corrupt: SkipCorrupt = False,
     html: HtmlFile = None,
     json_file: options.JsonFile = None,
     pause: PauseParameters = None,
@@ -176,6 +184,7 @@ def replay_options(
         modes=tuple(modes),
         groups=tuple(given["group"]) if given["group"] else None,
         strict=given["strict"],
+        skip_corrupt=given["skip_corrupt"],
         client_config=client_config,
         timeout_seconds=given["timeout"] or options.TIMEOUT_S,
         spark_config=None if properties is None else str(properties.absolute()),
@@ -203,7 +212,7 @@ def _pauses(given: Iterable[str]) -> PauseModel:
 
 
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
-    """Run a replay for the user's `command`, with progress on stderr."""
+    """Run a replay for the user's `command`, with progress and the names of damaged files on stderr."""
 
     def on_choice(choice: Choice) -> None:
         note(f"engine: {choice.name} ({choice.why})")
@@ -214,9 +223,13 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
 
     with require_replay_extra(command, spark=engine == "spark"):
         from kafka_assignors_replay.replay import run_replay
+        from kafka_assignors_replay.replay_tables import damage_lines
 
         with ProgressReport("starting", delay_s=0.5) as progress:
-            return run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
+            result = run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
+    for line in damage_lines(result):
+        note(line)
+    return result
 
 
 def require_reports(html: Path | None, json_file: Path | None) -> None:

@@ -35,6 +35,7 @@ from kafka_assignors_replay.result import RECORDED, ReplayResult, TruthCheck
 _SHOWN_FINDINGS = 5
 _SHOWN_GROUPS_OF_FAILURES = 5
 _SHOWN_RECORDS = 5
+_SHOWN_FILES = 5
 
 
 def print_replay(result: ReplayResult) -> None:
@@ -124,10 +125,19 @@ def _left_out(result: ReplayResult) -> list[RenderableType]:
     """Lines about the data that the figures above do not cover, if there is any."""
     lines = [
         *result.warnings,
+        *damage_lines(result),
         *failure_lines(result.verdicts),
         *_gap_lines(result),
     ]
     return [Text("Excluded data"), *indented(lines), Text()] if lines else []
+
+
+def damage_lines(result: ReplayResult) -> Iterator[str]:
+    """A line about the files that were left out, if there are any."""
+    if result.damaged_files:
+        files = ", ".join(f"{each.file} ({each.reason})" for each in result.damaged[:_SHOWN_FILES])
+        more = ", …" if result.damaged_files > _SHOWN_FILES else ""
+        yield f"{counted(result.damaged_files, 'damaged file')} left out: {files}{more}"
 
 
 def failure_lines(verdicts: Iterable[Verdict]) -> Iterator[str]:

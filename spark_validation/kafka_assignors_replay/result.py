@@ -41,10 +41,10 @@ class ReplayOptions:
 
     `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the
     columns partition, offset, timestamp, key and value. `groups` restricts the replay to these groups. With
-    `strict` a record that does not decode is an error. `client_config` are librdkafka properties,
-    `timeout_seconds` the longest wait for a live broker. `spark_config` is a file of Spark's properties.
-    `sample_groups` is the number of groups that are replayed twice. A strategy fails where a rebalance takes
-    it longer than `strategy_timeout_s`.
+    `strict` a record that does not decode is an error; with `skip_corrupt` a damaged file on a disk is none.
+    `client_config` are librdkafka properties, `timeout_seconds` the longest wait for a live broker.
+    `spark_config` is a file of Spark's properties. `sample_groups` is the number of groups that are replayed
+    twice. A strategy fails where a rebalance takes it longer than `strategy_timeout_s`.
     """
 
     path: str | None = None
@@ -60,6 +60,12 @@ class ReplayOptions:
     sample_groups: int = 3
     pauses: PauseModel = field(default_factory=PauseModel)
     strategy_timeout_s: float = 60.0
+    skip_corrupt: bool = False
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the history is on a disk of this machine."""
+        return self.path is not None and "://" not in self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,14 @@ class Progress:
     done: int = 0
     total: int = 0
     unit: str = "tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file of the history that was left out, and the reason."""
+
+    file: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +261,8 @@ class SampleCheck:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole result. `warnings` say what could not be read, and the consequences."""
+    """The whole result. `warnings` say what could not be read, and the consequences. `damaged_files` counts
+    the files that were left out, `damaged` lists the first hundred."""
 
     options: ReplayOptions
     history: HistorySummary
@@ -263,6 +278,8 @@ class ReplayResult:
     warnings: tuple[str, ...]
     versions: Mapping[str, str]
     seconds: float
+    damaged_files: int = 0
+    damaged: tuple[DamagedFile, ...] = ()
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})

@@ -62,6 +62,7 @@ def validate(
     timeout: options.Timeout = None,
     group: shared.GroupIds = None,
     strict: shared.StrictDecoding = False,
+    skip_corrupt: shared.SkipCorrupt = False,
     pause: shared.PauseParameters = None,
     json_file: options.JsonFile = None,
     junit: options.JunitFile = None,

@@ -69,7 +69,7 @@ def archive_all(folder: Folder) -> None:
 
 def read(path: Path) -> list[Row]:
     """The records in the archive, as the replay reads them, by offset."""
-    place, files = record_files(str(path))
+    place, files = record_files(str(path), ())
     return sorted(each for rows, _ in read_records(files, place, IDENTITY.topic) for each in rows)
 
 

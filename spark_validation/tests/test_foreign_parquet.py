@@ -5,7 +5,7 @@ Both engines read the same rows here; what they make of rows of these types is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from kafka_assignors_replay.history_files import (
     rows_by_name,
     rows_of,
 )
+from kafka_assignors_replay.report.as_html import html_report
 from kafka_assignors_replay.result import OFFSETS_TOPIC, TOPICS_NAMES, ReplayError
 from kafka_assignors_replay.schemas import RAW
 from kafka_assignors_replay.schemas import TOPICS as TOPICS_COLUMNS
@@ -34,7 +35,7 @@ from kafka_assignors_replay.spark.read import read_first, recorded_records
 from kafka_assignors_replay.spark.spark_session import one_line_errors, spark_session
 from spark_validation.tests.folding import fold
 from spark_validation.tests.groups import ALL, RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
-from spark_validation.tests.replaying import replay
+from spark_validation.tests.replaying import replay, replay_on_both_engines
 
 ZONE = "spark.sql.session.timeZone"
 TOPICS = "topics.parquet"
@@ -89,11 +90,11 @@ def read(folder: Path, engine: str, raw: pa.Table | None = None) -> tuple[Rows, 
         pq.write_table(raw, folder / "raw.parquet")
     if engine == "spark":
         with spark_session() as spark, one_line_errors():
-            rows, others = recorded_records(spark, str(folder))
+            rows, others = recorded_records(spark, str(folder), ())
             found = rows.withColumn("timestamp", F.unix_micros("timestamp")).toArrow()
             read_there = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
             return read_there, 0 if others is None else others.count()
-    place, files = record_files(str(folder))
+    place, files = record_files(str(folder), ())
     batches = list(read_records(files, place, OFFSETS_TOPIC))
     return sorted(row for rows, _ in batches for row in rows), sum(others for _, others in batches)
 
@@ -102,7 +103,7 @@ def read_topics(folder: Path, engine: str) -> list[dict[str, Any]]:
     """The rows of the catalogue that an engine reads."""
     if engine == "spark":
         with spark_session() as spark:
-            found = read_first(spark, str(folder), TOPICS_NAMES, TOPICS_COLUMNS)
+            found = read_first(spark, str(folder), TOPICS_NAMES, TOPICS_COLUMNS, ())
             assert found is not None
             return rows_by_name(found[1].toArrow(), TOPICS_COLUMNS)
     read_here = catalogue_rows(str(folder))
@@ -311,6 +312,46 @@ def test_a_file_that_does_not_read_is_named(engine: str, tmp_path: Path, damage:
     if damage == "another type beside":
         pq.write_table(retyped("partition", pa.string()), raw / name)
     assert f"{raw}/{name}" in refusal(tmp_path, engine)
+
+
+def damaged_history(folder: Path, damages: Sequence[str]) -> list[str]:
+    """A history of several files, some of them damaged; returns the paths of the damaged files."""
+    raw = folder / "raw"
+    raw.mkdir(parents=True)
+    whole = raw / "m.parquet"
+    pq.write_table(table(), whole)
+    data = bytearray(whole.read_bytes())
+    for at in range(len(data) // 4, len(data) // 4 + 40):
+        data[at] ^= 255
+    cases = {"empty": b"", "text": b"some text", "cut": whole.read_bytes()[:900], "pages": bytes(data)}
+    names = [f"{'az'[number % 2]}-{number}.parquet" for number in range(len(damages))]
+    for name, damage in zip(names, damages, strict=True):
+        (raw / name).write_bytes(cases[damage])
+    (folder / "topics.parquet").write_bytes(b"no catalogue")
+    return [*sorted(str(raw / name) for name in names), str(folder / "topics.parquet")]
+
+
+def test_damaged_files_are_left_out_and_named_by_both_engines(spark: SparkSession, tmp_path: Path) -> None:
+    damaged = damaged_history(tmp_path, ["empty", "text", "cut", "pages"])
+    found = replay_on_both_engines(tmp_path, strategies=("sticky",), skip_corrupt=True)
+    assert [each.file for each in found.damaged] == damaged
+    assert found.history.generations == 3
+    assert found.groups[0].inferred_topics == ("orders",)
+    assert damaged[0] in html_report(found).partition('id="excluded"')[2]
+
+
+def test_a_list_of_damaged_files_has_a_bound(tmp_path: Path) -> None:
+    damaged = damaged_history(tmp_path, ["text"] * 150)
+    result = replay(tmp_path, strategies=("sticky",), skip_corrupt=True)
+    assert result.damaged_files == len(damaged) == 151
+    assert [each.file for each in result.damaged] == damaged[:100]
+
+
+def test_a_history_without_a_whole_file_is_refused(engine: str, tmp_path: Path) -> None:
+    damaged_history(tmp_path, ["text"])
+    (tmp_path / "raw" / "m.parquet").unlink()
+    with pytest.raises(ReplayError, match=r"every file of the records is damaged; the first is .*/a-0\."):
+        replay(tmp_path, engine, skip_corrupt=True)
 
 
 def test_folders_below_folders_are_read_with_any_name(engine: str, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def peak(given: ReplayOptions) -> int:
     tracemalloc.start()
     try:
         with contextlib.ExitStack() as closing:
-            engine = LocalEngine(given, lambda done, total: None, closing)
+            engine = LocalEngine(given, frozenset(), lambda done, total: None, closing)
             engine.survey()
             for number in engine._records.written():
                 for _ in local_engine._sorted(engine._records.paths[number]):

@@ -53,6 +53,6 @@ def test_of_each_group_a_writer_holds_the_finding_alone(tmp_path: Path) -> None:
 
 
 def test_a_report_whose_lists_are_empty_is_json() -> None:
-    result = replace(sample(), groups=(), verdicts=(), timeline=())
+    result = replace(sample(), groups=(), verdicts=(), timeline=(), damaged=())
     document = json.loads("\n".join(json_report_lines(result)))
-    assert document["verdicts"] == document["timeline"] == []
+    assert document["verdicts"] == document["damaged"] == []

@@ -29,7 +29,7 @@ def folded(tmp_path: Path) -> Iterator[Folded]:
     """An engine that folded a classic group, a KIP-848 group and one that moved twice; work and sums."""
     options = ReplayOptions(path=write_history(tmp_path, story()), strategies=NAMES)
     with contextlib.ExitStack() as closing:
-        engine = LocalEngine(options, lambda done, total: None, closing)
+        engine = LocalEngine(options, frozenset(), lambda done, total: None, closing)
         engine.survey()
         work = work_on(engine.records_of([b"g", b"again", b"old"]), ORDERS, strategies=NAMES)
         yield engine, work, {each.group or "": each for each in engine.run(work)}

@@ -68,6 +68,12 @@ def test_the_parquet_of_a_table_is_not_read_without_its_reader(
     )
 
 
+def test_a_damaged_file_of_a_table_is_not_skipped(tmp_path: Path) -> None:
+    options = ReplayOptions(path=history(tmp_path, "delta", "raw").path, skip_corrupt=True)
+    with pytest.raises(ReplayError, match=r"a table of the format delta .*--skip-corrupt is for Parquet"):
+        run_replay(options, lambda _: None)
+
+
 @pytest.mark.parametrize("name", ["lake.kafka", "no_such_table", "one.two.three.four"])
 def test_a_table_that_no_catalog_has_is_named(spark: SparkSession, name: str) -> None:
     with pytest.raises(ReplayError, match=rf"^table://{name}: Spark's catalogs have no table {name} and"):

@@ -43,7 +43,7 @@ def records_of(path: Path) -> tuple[Record, ...]:
 
 
 def catalogue_of(path: Path) -> Catalogue:
-    found = catalogue_rows(str(path))
+    found = catalogue_rows(str(path), frozenset())
     assert found is not None
     return Catalogue.from_rows(found[1])
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from kafka_assignors_replay.history_files import (
     no_parquet,
     no_records_yet,
     not_parquet,
+    parquet_files,
     table_format,
     two_clusters,
 )
@@ -48,14 +50,14 @@ _PATTERN = re.compile(r"[\[\]{}*?\\]")
 
 
 def recorded_records(
-    spark: SparkSession, path: str, topic: str = OFFSETS_TOPIC
+    spark: SparkSession, path: str, damaged: Collection[Path] = (), topic: str = OFFSETS_TOPIC
 ) -> tuple[DataFrame, DataFrame | None]:
-    """The raw records under `path`, a history directory or Parquet itself; and the rows of other topics than
-    `topic` there. `ReplayError` if there are none."""
-    found = read_first(spark, path, RAW_NAMES, RAW)
+    """The raw records under `path`, a history directory or Parquet itself, without the `damaged` files; and
+    the rows of other topics than `topic` there. `ReplayError` if there are none."""
+    found = read_first(spark, path, RAW_NAMES, RAW, damaged)
     if found is None and not path.startswith(TABLE) and MANIFEST in _names_in(spark, path, ""):
         raise no_records_yet(path)
-    found = found or read_first(spark, path, ("",), RAW)
+    found = found or read_first(spark, path, ("",), RAW, damaged)
     if found is None and path.startswith(TABLE):
         name = path.removeprefix(TABLE)
         raise ReplayError(
@@ -78,13 +80,13 @@ def recorded_records(
 
 
 def read_first(
-    spark: SparkSession, path: str, names: Sequence[str], wanted: pa.Schema
+    spark: SparkSession, path: str, names: Sequence[str], wanted: pa.Schema, damaged: Collection[Path]
 ) -> tuple[str, DataFrame] | None:
     """The first place of these names under `path` that exists, and its rows in the `wanted` columns, and
     those in `OPTIONAL` that it has."""
     for name in names:
         place = f"{path.rstrip('/')}/{name}" if name else path
-        if parts := [_conforming(part, wanted, place) for part in _parts(spark, place, wanted)]:
+        if parts := [_conforming(part, wanted, place) for part in _parts(spark, place, wanted, damaged)]:
             return place, reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
     return None
 
@@ -112,9 +114,9 @@ def _arrow_type(kind: DataType) -> pa.DataType:
     return pa.timestamp("us") if isinstance(kind, (TimestampType, TimestampNTZType)) else to_arrow_type(kind)
 
 
-def _parts(spark: SparkSession, path: str, wanted: pa.Schema) -> list[DataFrame]:
+def _parts(spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collection[Path]) -> list[DataFrame]:
     """The Parquet at `path` and in folders below it, a part for each unit of times, all of them as
-    timestamps; or the table there. None if the path does not exist."""
+    timestamps; or the table there. None if the path does not exist or has only `damaged` files."""
     if path.startswith(TABLE):
         name = path.removeprefix(TABLE).replace("/", ".")
         exists = False
@@ -123,8 +125,12 @@ def _parts(spark: SparkSession, path: str, wanted: pa.Schema) -> list[DataFrame]
         return [spark.read.table(name)] if exists else []
     if (form := table_format(partial(_names_in, spark, path))) is not None:
         return [_with_log(spark, path, form)]
+    files = parquet_files(Path(path)) if damaged else []
+    kept = [str(file.absolute()) for file in files if file not in damaged]
+    if files and not kept:
+        return []
     try:
-        rows = _reader(spark).parquet(path)
+        rows = _reader(spark).parquet(path) if len(kept) == len(files) else _read_files(spark, kept)
     except SPARK_ERRORS as error:
         nothing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
         if isinstance(error, AnalysisException) and error.getCondition() in nothing:

@@ -12,6 +12,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -50,13 +51,15 @@ _OUTPUT = pa.schema([("g", pa.binary()), ("sums", pa.binary()), ("detail", pa.bi
 class SparkEngine:
     """See `engine.Engine`."""
 
-    def __init__(self, options: ReplayOptions, on_tasks: OnTasks, closing: ExitStack) -> None:
+    def __init__(
+        self, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, closing: ExitStack
+    ) -> None:
         assert options.path is not None
-        self._options, self._closing = options, closing
+        self._options, self._damaged, self._closing = options, damaged, closing
         self._spark = closing.enter_context(spark_session(options.spark_config))
         closing.enter_context(one_line_errors())
         closing.enter_context(task_progress(self._spark, on_tasks))
-        raw, self._others = recorded_records(self._spark, options.path, options.topic)
+        raw, self._others = recorded_records(self._spark, options.path, damaged, options.topic)
         self._rows = _rows_of(raw)
         if options.groups is not None:
             self._rows = self._rows.where(F.col("commit") | _is_one_of(map(group_bytes, options.groups)))
@@ -98,7 +101,7 @@ class SparkEngine:
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
-        found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS)
+        found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS, self._damaged)
         return found and (found[0], rows_by_name(found[1].toArrow(), TOPICS))
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:

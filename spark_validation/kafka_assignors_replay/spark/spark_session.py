@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from kafka_assignors_replay.history_files import first_line
+from kafka_assignors_replay.history_files import DamagedError, first_line
 from kafka_assignors_replay.result import ReplayError
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
@@ -47,11 +47,15 @@ _FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Raise `ReplayError` for an error of Spark."""
+    """Raise `ReplayError` for an error of Spark; `DamagedError` if Spark could not read a file, for another
+    reason than the type of a column."""
     try:
         yield
     except SPARK_ERRORS as error:
-        raise ReplayError(f"Spark failed: {one_line(error)}") from error
+        text = _text(error)
+        damaged = _FILE.search(text) is not None and "PARQUET_COLUMN_DATA_TYPE_MISMATCH" not in text
+        kind = DamagedError if damaged else ReplayError
+        raise kind(f"Spark failed: {one_line(error)}") from error
 
 
 def one_line(error: Exception) -> str:
