@@ -144,13 +144,15 @@ class Generation:
     joined_from: Mapping[str, int] = field(default_factory=dict)
     """The generation that each member's newest JoinGroup names, by member id; -1 if it names none."""
 
-    def leaves_out(self, member_id: str, number: int) -> bool:
+    def leaves_out(self, member_id: str, number: int, *, is_ours: bool = False) -> bool:
         """Whether the coordinator formed this generation without what the member got in generation `number`.
 
         It removes a dynamic member that does not join in time. A static one it keeps with the JoinGroup from
-        before `number`, so the leader cannot see what it got. The coordinator takes no commit of either.
+        before `number`, so the leader cannot see what it got. The coordinator takes no commit of either. Only
+        the first JoinGroup of a member of ours names no generation; some other clients never name one.
         """
-        return member_id not in self.assigned or -1 < self.joined_from.get(member_id, -1) < number
+        joined_from = self.joined_from.get(member_id, number)
+        return member_id not in self.assigned or ((is_ours or joined_from > -1) and joined_from < number)
 
     def __str__(self) -> str:
         shares = "; ".join(f"{self.names[id]}: {names_of(given)}" for id, given in self.assigned.items())

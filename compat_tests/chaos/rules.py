@@ -229,12 +229,16 @@ def _overlaps(part: Ledger) -> Iterator[_Overlap]:
                 later,
                 second.since,
                 min(first.until, second.until),
-                not same and given[later].leaves_out(earlier.member_id, given[earlier].number),
+                not same and _leaves_out(part, given[later], earlier, given[earlier].number),
             )
         open_.append(second)
 
 
 _NOWHERE = Generation(0.0, -1, "", {}, {})
+
+
+def _leaves_out(part: Ledger, generation: Generation, one: Ownership, number: int) -> bool:
+    return generation.leaves_out(one.member_id, number, is_ours=one.member not in part.without_lease)
 
 
 def no_partition_has_two_live_owners(part: Ledger) -> Found:
@@ -336,7 +340,7 @@ def _could_not_commit(part: Ledger, before: Ownership, after: Ownership) -> bool
         return True
     giving = part.giving(after)
     given = part.giving(before) or _NOWHERE
-    is_removed = giving is not None and giving.leaves_out(before.member_id, given.number)
+    is_removed = giving is not None and _leaves_out(part, giving, before, given.number)
     if is_removed and giving is not None and before.until > giving.at - CLOCK_SLACK_S:
         return True
     # A member that left in order is not in the next generation either, but has committed.

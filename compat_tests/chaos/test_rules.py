@@ -101,6 +101,11 @@ STALE = Ledger(
 )
 """Static member a gets the partition in generation 2, and generation 3 has its JoinGroup of generation 1."""
 
+STALE_AT_FIRST = replace(
+    STALE, generations=[STALE.generations[0], replace(STALE.generations[1], joined_from={"a": -1, "b": 2})]
+)
+"""The same, and the JoinGroup that the coordinator keeps is the member's first."""
+
 COPIED = replace(HANDED_OVER, copies={P: dict.fromkeys(range(20), 1)})
 
 HANDED_AGAIN = [*HANDED_OVER.deliveries, Delivery(7, "b", P, 19, 19)]
@@ -139,6 +144,7 @@ KEPT: Mapping[str, Ledger] = {
         generations=[*LATE.generations, generation(16, 3, a=None, b=None)],
     ),
     "a static member that is late": STALE,
+    "a static member that is late for its second generation": STALE_AT_FIRST,
     "a zombie without a lease": replace(AWAKE, without_lease=frozenset({"a"})),
     "removed and refused": replace(TWICE, generations=REMOVED, failures=[REFUSED]),
     "cut off": replace(TWICE, failures=[REFUSED], outages=[Outage(3, 4, "a")]),
@@ -182,6 +188,10 @@ BROKEN: Mapping[str, tuple[Ledger, str]] = {
     ),
     "two owners": (
         replace(HANDED_OVER, ownerships=[owns("a", 1, 5.5, Ending.REVOKED), owns("b", 5)]),
+        "no partition has two live owners",
+    ),
+    "two owners of which one is static, and never names a generation": (
+        replace(STALE_AT_FIRST, without_lease=frozenset({"a"})),
         "no partition has two live owners",
     ),
     "two owners of which one is static": (
