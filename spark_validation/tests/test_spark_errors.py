@@ -86,3 +86,22 @@ def test_a_jvm_that_ended_is_said(tmp_path: Path) -> None:
         timeout=HANG_S,
     )
     assert done.stdout == f"Spark failed: {JVM_ENDED}\n"
+
+
+def test_properties_that_spark_refuses_are_an_error_of_one_line(tmp_path: Path) -> None:
+    log = Log()
+    log.generation("g", 1, member("a", gets={"orders": [0]}))
+    properties = tmp_path / "spark.properties"
+    properties.write_text("spark.executor.memory 1m\n")
+    asked = ["--strategy", "range", "--engine", "spark", "--spark-config", properties]
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_assignors_cli", "replay", write_history(tmp_path, log), *asked],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG_S,
+    )
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert "Spark does not start: " in last
+    assert "Executor memory" in last

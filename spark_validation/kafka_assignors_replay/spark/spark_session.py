@@ -190,6 +190,8 @@ def _start(properties_file: str | None, log: IO[bytes]) -> SparkSession:
             conf, {"stdout": log, "stderr": log, "start_new_session": True}
         )
         SparkContext(conf=conf, gateway=gateway)
+    except Py4JError as error:  # Of a context with properties that it refuses.
+        raise ReplayError(f"Spark does not start: {one_line(error)}") from None
     except (PySparkException, OSError) as error:
         log.seek(0)
         said = log.read().decode(errors="replace").strip().splitlines()
