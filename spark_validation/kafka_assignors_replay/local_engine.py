@@ -199,6 +199,8 @@ def _in_processes(work: FoldWork, files: list[tuple[str, str]]) -> Iterator[list
             try:
                 with _alone():
                     folded = [pool.submit(_fold_file, *each) for each in files]
+                # The pool watches the processes that it had when a call came, so the last one needs another.
+                pool.submit(int)
                 own = set(multiprocessing.active_children()) - others
                 for done in as_completed(folded):
                     yield done.result()
