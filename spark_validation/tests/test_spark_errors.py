@@ -93,7 +93,7 @@ def test_properties_that_spark_refuses_are_an_error_of_one_line(tmp_path: Path) 
     log.generation("g", 1, member("a", gets={"orders": [0]}))
     properties = tmp_path / "spark.properties"
     properties.write_text("spark.executor.memory 1m\n")
-    asked = ["--strategy", "range", "--engine", "spark", "--spark-config", properties]
+    asked = ["--strategy", "range", "--engine", "spark", "--spark-config", str(properties)]
     done = subprocess.run(
         [sys.executable, "-m", "kafka_assignors_cli", "replay", write_history(tmp_path, log), *asked],
         capture_output=True,
