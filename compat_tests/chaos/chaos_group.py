@@ -422,6 +422,11 @@ class ChaosGroup(MixedGroup):
             outages=list(self._outages),
             written=self._writer.confirmed(),
             copies=copies,
+            static=frozenset(
+                name
+                for name, member in self.members.items()
+                if self._kinds[name].ours and member.spec.instance_id is not None
+            ),
             without_lease=frozenset(name for name in self.members if not self._kinds[name].ours),
         )
 

@@ -144,15 +144,15 @@ class Generation:
     joined_from: Mapping[str, int] = field(default_factory=dict)
     """The generation that each member's newest JoinGroup names, by member id; -1 if it names none."""
 
-    def leaves_out(self, member_id: str, number: int, *, is_ours: bool = False) -> bool:
+    def leaves_out(self, member_id: str, number: int, *, names_it: bool = False) -> bool:
         """Whether the coordinator formed this generation without what the member got in generation `number`.
 
         It removes a dynamic member that does not join in time. A static one it keeps with the JoinGroup from
-        before `number`, so the leader cannot see what it got. The coordinator takes no commit of either. Only
-        the first JoinGroup of a member of ours names no generation; some other clients never name one.
+        before `number`, so the leader cannot see what it got. The coordinator takes no commit of either. A
+        JoinGroup without a generation is an earlier one only of a static member that names it in all others.
         """
         joined_from = self.joined_from.get(member_id, number)
-        return member_id not in self.assigned or ((is_ours or joined_from > -1) and joined_from < number)
+        return member_id not in self.assigned or ((names_it or joined_from > -1) and joined_from < number)
 
     def __str__(self) -> str:
         shares = "; ".join(f"{self.names[id]}: {names_of(given)}" for id, given in self.assigned.items())
@@ -199,6 +199,8 @@ class Ledger:
     """The number of records that brokers have confirmed, by partition; their offsets begin with 0."""
     copies: Mapping[Partition, Mapping[int, int]] | None = None
     """How often the copy of each offset was committed; None if members do not copy in transactions."""
+    static: frozenset[str] = frozenset()
+    """Our static members, whose JoinGroup names their generation, but for the first one of each process."""
     without_lease: frozenset[str] = frozenset()
     """Members of other clients, which deliver records until the coordinator tells them to stop."""
 

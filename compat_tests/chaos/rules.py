@@ -238,7 +238,7 @@ _NOWHERE = Generation(0.0, -1, "", {}, {})
 
 
 def _leaves_out(part: Ledger, generation: Generation, one: Ownership, number: int) -> bool:
-    return generation.leaves_out(one.member_id, number, is_ours=one.member not in part.without_lease)
+    return generation.leaves_out(one.member_id, number, names_it=one.member in part.static)
 
 
 def no_partition_has_two_live_owners(part: Ledger) -> Found:

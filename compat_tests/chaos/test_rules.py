@@ -144,7 +144,7 @@ KEPT: Mapping[str, Ledger] = {
         generations=[*LATE.generations, generation(16, 3, a=None, b=None)],
     ),
     "a static member that is late": STALE,
-    "a static member that is late for its second generation": STALE_AT_FIRST,
+    "a static member that is late for its second generation": replace(STALE_AT_FIRST, static=frozenset("a")),
     "a zombie without a lease": replace(AWAKE, without_lease=frozenset({"a"})),
     "removed and refused": replace(TWICE, generations=REMOVED, failures=[REFUSED]),
     "cut off": replace(TWICE, failures=[REFUSED], outages=[Outage(3, 4, "a")]),
@@ -190,8 +190,8 @@ BROKEN: Mapping[str, tuple[Ledger, str]] = {
         replace(HANDED_OVER, ownerships=[owns("a", 1, 5.5, Ending.REVOKED), owns("b", 5)]),
         "no partition has two live owners",
     ),
-    "two owners of which one is static, and never names a generation": (
-        replace(STALE_AT_FIRST, without_lease=frozenset({"a"})),
+    "two owners of which one names no generation, and is not static": (
+        STALE_AT_FIRST,
         "no partition has two live owners",
     ),
     "two owners of which one is static": (
