@@ -100,6 +100,11 @@ class MemberProcess:
     def running(self) -> bool:
         return self.process.poll() is None
 
+    @property
+    def consuming(self) -> bool:
+        """Whether the process runs, and has not reported that it ends: closing a client takes a while."""
+        return self.running and not self.reports("failed") and not self.reports("stopped")
+
 
 class GroupOfMembers:
     """A group, its topics, and its member processes. Leaving the block kills the processes."""
@@ -261,11 +266,11 @@ class GroupOfMembers:
             time.sleep(0.05)
 
     def settle(self, *names: str, after: Settled | None = None) -> Settled:
-        """Wait until these members, by default all that run, share a generation that assigns every partition.
+        """Wait until these members, by default all that consume, share a generation with every partition.
 
         `after`: the generation must be later than this one.
         """
-        waiting_for = names or tuple(name for name, member in self.members.items() if member.running)
+        waiting_for = names or tuple(name for name, member in self.members.items() if member.consuming)
         settled: Settled = self.wait_for(
             f"{', '.join(waiting_for)} to settle",
             lambda: self._settled(waiting_for, -1 if after is None else after.generation),
