@@ -29,7 +29,8 @@ LOCAL_BYTES = 256 << 20
 """The local engine is chosen for a history of at most this many bytes of Parquet on a local disk."""
 
 OBJECTS = 20_000
-"""Python looks for reference cycles after this many new objects: folds make few."""
+"""Python looks for reference cycles after this many new objects: folds and results have few, and a result of
+many groups has millions of objects."""
 
 OnTasks = Callable[[int, int], None]
 """Called with how many tasks are done, and how many there are."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -222,9 +223,11 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
         progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total, unit)
 
     with require_replay_extra(command, spark=engine == "spark"):
+        from kafka_assignors_replay.engine import OBJECTS
         from kafka_assignors_replay.replay import run_replay
         from kafka_assignors_replay.replay_tables import damage_lines
 
+        gc.set_threshold(OBJECTS)
         with ProgressReport("starting", delay_s=0.5) as progress:
             result = run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
     for line in damage_lines(result):

@@ -173,8 +173,7 @@ class TimelineRow(NamedTuple):
     measures: Measures
 
 
-@dataclass(frozen=True, slots=True)
-class OwnershipSpan:
+class OwnershipSpan(NamedTuple):
     """The recorded owner of a partition; `member` is its instance id, else its member id.
 
     Only groups that moved most and are small enough to draw have spans, for the end of their history.
@@ -287,8 +286,8 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 @cache
 def _field_names(kind: Any) -> tuple[str, ...]:
-    """The names of the fields of a dataclass; none of any other type."""
-    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+    """The names of the fields of a dataclass or named tuple; none of any other type."""
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else getattr(kind, "_fields", ())
 
 
 def to_json(value: Any) -> Any:
