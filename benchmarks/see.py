@@ -13,7 +13,6 @@ event and the summary. The exit code is 0, 1 if a broker or a member fails, and 
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import itertools
 import signal
@@ -24,13 +23,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.columns import Columns
-from rich.console import Console, RenderableType
-from rich.console import Group as Stack
+from rich.console import Console
 from rich.live import Live
-from rich.panel import Panel
 from rich.table import Table
-from rich.text import Text
 
 from benchmarks.pause.group import Group, GroupError, Settings
 from benchmarks.pause.journal import Kind, Row
@@ -56,10 +51,6 @@ _SETTINGS = Settings(
 _SETTLES_WITHIN_S = 90.0
 """Long enough for a busy machine; a group has settled when each partition has a delivery within 0.5 s."""
 
-_STEP_S = 0.5
-_BARS = " ▁▂▃▄▅▆▇█"
-_ASCII_BARS = " .:-=+*#@"
-
 
 @dataclass(slots=True)
 class Watch:
@@ -70,10 +61,6 @@ class Watch:
     began_ns: int
     seen: dict[str, int] = field(default_factory=dict)
     last_ns: dict[int, int] = field(default_factory=dict)
-    owner: dict[int, str] = field(default_factory=dict)
-    steps: dict[str, collections.Counter[int]] = field(
-        default_factory=lambda: collections.defaultdict(collections.Counter)
-    )
     records: set[tuple[int, int]] = field(default_factory=set)
     deliveries: list[tuple[int, int, str]] = field(default_factory=list)
     pauses: int = 0
@@ -97,9 +84,7 @@ class Watch:
             if row.at_ns >= self.began_ns and before_ns is not None:
                 self._pause((row.at_ns - max(before_ns, self.began_ns)) / 1e9)
             self.last_ns[row.partition] = max(row.at_ns, before_ns or 0)
-            self.owner[row.partition] = member
             self.deliveries.append((row.at_ns, row.partition, member))
-            self.steps[member][self._step(row.at_ns)] += 1
             self.twice += (row.partition, row.offset) in self.records
             self.records.add((row.partition, row.offset))
         elif row.kind == Kind.REVOKED and row.at_ns >= self.began_ns:
@@ -111,57 +96,22 @@ class Watch:
             self.pauses += 1
             self.paused_s += gap_s
 
-    def paused_now(self, now_ns: int) -> int:
+    def paused_now(self) -> int:
+        now_ns = time.monotonic_ns()
         return sum(now_ns - at_ns > PAUSE_S * 1e9 for at_ns in self.last_ns.values())
 
-    def _step(self, at_ns: int) -> int:
-        return int((at_ns - self.began_ns) / 1e9 // _STEP_S)
 
-    def sparkline(self, member: str | None, now_ns: int, width: int, bars: str) -> str:
-        """Records in each half second up to now, of a member or of all; a full block is two fair shares."""
-        counts = self.steps[member] if member else sum(self.steps.values(), collections.Counter())
-        full = (
-            2 * PARTITIONS * _STEP_S * 1000 / _SETTINGS.interval_ms / (1 if member is None else len(MEMBERS))
-        )
-        last = self._step(now_ns)
-        return "".join(
-            bars[min(len(bars) - 1, -(-counts[step] * (len(bars) - 1) // int(full)))]
-            for step in range(last - width, last)
-        )
-
-
-def panel(watch: Watch, now_ns: int, width: int, bars: str) -> Panel:
-    """The present state of one group."""
-    lines = Table.grid(padding=(0, 1))
-    spark = max(10, width - 26)
-    lines.add_row("all", Text(watch.sparkline(None, now_ns, spark, bars), style="cyan"), "")
-    owners = collections.Counter(watch.owner.values())
-    for member in watch.group.live:
-        line = Text(watch.sparkline(member, now_ns, spark, bars), style="green")
-        lines.add_row(member, line, f"{owners[member]} partitions")
-    paused = watch.paused_now(now_ns)
-    now = Text(f"{paused} of {PARTITIONS} partitions paused", style="bold red" if paused else "green")
-    so_far = f"pauses so far: {watch.pauses}, the longest {watch.longest_s:.2f} s; revoked: {watch.revoked}"
-    return Panel(Stack(lines, now, Text(so_far)), title=watch.title, width=width)
-
-
-def view(watches: list[Watch], headline: str, console: Console) -> RenderableType:
-    now_ns = time.monotonic_ns()
-    bars = _ASCII_BARS if console.options.ascii_only else _BARS
-    beside = console.width >= 110
-    width = console.width // 2 - 1 if beside else console.width
-    panels = [panel(watch, now_ns, width, bars) for watch in watches]
-    return Stack(Text(headline, style="bold"), Columns(panels) if beside else Stack(*panels))
-
-
-def summary(watches: list[Watch], seconds: float) -> Table:
-    table = Table(
-        title=f"{seconds:.0f} s, {PARTITIONS} partitions with a record every {_SETTINGS.interval_ms} ms each"
-    )
+def summary(watches: list[Watch], title: str, *, live: bool = False) -> Table:
+    """The figures of both groups so far; those of a moment only if the run is `live`."""
+    table = Table(title=title)
     table.add_column("")
     for watch in watches:
         table.add_column(watch.title, justify="right")
-    rows: tuple[tuple[str, Callable[[Watch], str]], ...] = (
+    now: tuple[tuple[str, Callable[[Watch], str]], ...] = (
+        ("members", lambda watch: " ".join(watch.group.live)),
+        ("partitions that pause now", lambda watch: f"{watch.paused_now()} of {PARTITIONS}"),
+    )
+    so_far: tuple[tuple[str, Callable[[Watch], str]], ...] = (
         (f"pauses of a partition over {PAUSE_S:g} s", lambda watch: str(watch.pauses)),
         ("partition-seconds in them", lambda watch: f"{watch.paused_s:.1f}"),
         ("the longest gap of a partition, in s", lambda watch: f"{watch.longest_s:.2f}"),
@@ -169,7 +119,7 @@ def summary(watches: list[Watch], seconds: float) -> Table:
         ("records delivered", lambda watch: str(len(watch.records))),
         ("records delivered twice", lambda watch: str(watch.twice)),
     )
-    for name, cell in rows:
+    for name, cell in (*now, *so_far) if live else so_far:
         table.add_row(name, *(cell(watch) for watch in watches))
     return table
 
@@ -233,9 +183,12 @@ def run(
                     watch.update()
                     watch.group.check()
                 if console.is_terminal:
-                    live.update(view(watches, f"{headline}   ({seconds - now_s:.0f} s left)", console))
+                    title = f"{headline}   ({seconds - now_s:.0f} s left)"
+                    live.update(summary(watches, title, live=True))
                 time.sleep(0.1)
-        console.print(summary(watches, seconds))
+        every_ms = _SETTINGS.interval_ms
+        title = f"{seconds:.0f} s, {PARTITIONS} partitions with a record every {every_ms} ms each"
+        console.print(summary(watches, title))
         if file is not None:
             file.write_text(as_picture(watches, happened, seconds), encoding="utf-8")
 

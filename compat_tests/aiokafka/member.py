@@ -74,7 +74,7 @@ def settings_of(spec: MemberSpec) -> dict[str, Any]:
         "partition_assignment_strategy": [assignor_of(spec, name) for name in spec.assignors],
         "auto_offset_reset": "earliest",
         "session_timeout_ms": spec.session_timeout_ms,
-        "heartbeat_interval_ms": 300,
+        "heartbeat_interval_ms": spec.heartbeat_interval_ms,
         "enable_auto_commit": spec.auto_commit,
         "auto_commit_interval_ms": 500,
         "metadata_max_age_ms": spec.metadata_max_age_ms,

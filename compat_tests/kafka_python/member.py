@@ -121,7 +121,7 @@ def consume(
             partition_assignment_strategy=[assignor_of(spec, name, stock=stock) for name in spec.assignors],
             auto_offset_reset="earliest",
             session_timeout_ms=spec.session_timeout_ms,
-            heartbeat_interval_ms=300,
+            heartbeat_interval_ms=spec.heartbeat_interval_ms,
             enable_auto_commit=spec.auto_commit,
             auto_commit_interval_ms=500,
             metadata_max_age_ms=spec.metadata_max_age_ms,
@@ -131,8 +131,9 @@ def consume(
         consumer.subscribe(() if spec.pattern else spec.topics, pattern=spec.pattern, listener=listener)
         # A stock leader that does not know a topic learns of it as it assigns, and joins again. If that join
         # outlasts its poll, the consumer hangs (docs/consumers.md, "Limits of the stock consumers").
-        for topic in spec.topics if any(name.startswith("stock:") for name in spec.assignors) else ():
-            consumer.partitions_for_topic(topic)
+        if spec.metadata_first or any(name.startswith("stock:") for name in spec.assignors):
+            for topic in spec.topics:
+                consumer.partitions_for_topic(topic)
         orders = Orders()
         while not stopping:
             if (topics := orders.new_topics()) is not None:

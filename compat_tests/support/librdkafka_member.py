@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from compat_tests.support.librdkafka import leave
-from compat_tests.support.member_reports import MemberSpec, Reporter, sigterms
+from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, sigterms
 
 UNKNOWN_GENERATION = -1
 
@@ -22,16 +22,20 @@ def consume(
 ) -> None:
     """Be a member until SIGTERM; `protocol` holds the settings of the group protocol and the assignor."""
     stopping = sigterms()
-    consumer = Consumer(
-        {
-            "bootstrap.servers": spec.bootstrap,
-            "group.id": spec.group,
-            "client.id": spec.name,
-            "auto.offset.reset": "earliest",
-            "client.rack": spec.rack or "",
-            **protocol,
-        }
-    )
+    settings: dict[str, Any] = {
+        "bootstrap.servers": spec.bootstrap,
+        "group.id": spec.group,
+        "client.id": spec.name,
+        "auto.offset.reset": "earliest",
+        "client.rack": spec.rack or "",
+        "topic.metadata.refresh.interval.ms": spec.metadata_max_age_ms,
+        **protocol,
+    }
+    if spec.instance_id is not None:
+        settings["group.instance.id"] = spec.instance_id
+    if spec.max_poll_interval_ms is not None:
+        settings["max.poll.interval.ms"] = spec.max_poll_interval_ms
+    consumer = Consumer(settings)
     owned: set[tuple[str, int]] = set()
 
     def assigned(_: Consumer, partitions: list[Any]) -> None:
@@ -55,8 +59,14 @@ def consume(
             reporter.assigned(consumer.memberid(), UNKNOWN_GENERATION, owned)
 
     consumer.subscribe(list(spec.topics), on_assign=assigned, on_revoke=revoked)
+    orders = Orders()
     try:
         while not stopping:
+            if (topics := orders.new_topics()) is not None:
+                consumer.subscribe(topics, on_assign=assigned, on_revoke=revoked)
+            if orders.busy:
+                time.sleep(0.05)
+                continue
             for message in consumer.consume(100, timeout=0.1):
                 if (error := message.error()) is not None:
                     reporter.report("refused", error=error.str())
@@ -77,6 +87,6 @@ if __name__ == "__main__":
     classic = {
         "partition.assignment.strategy": ",".join(spec.assignors),
         "session.timeout.ms": spec.session_timeout_ms,
-        "heartbeat.interval.ms": 300,
+        "heartbeat.interval.ms": spec.heartbeat_interval_ms,
     }
     consume(spec, Reporter(), classic, cooperative="cooperative-sticky" in spec.assignors)

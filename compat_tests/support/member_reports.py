@@ -63,6 +63,7 @@ class MemberSpec:
     max_poll_interval_ms: int | None = None
     """None for the client's default, five minutes."""
 
+    heartbeat_interval_ms: int = 300
     metadata_max_age_ms: int = 2000
     poll_ms: int = 500
     pattern: str | None = None
@@ -76,6 +77,10 @@ class MemberSpec:
 
     warm_s: float | None = None
     """How long a cooperative member takes to warm a partition, in seconds; None for one that warms none."""
+
+    metadata_first: bool = False
+    """Whether a stock kafka-python consumer knows its topics before it may lead. Without them it assigns
+    nothing in its first generation."""
 
     copies_to: str | None = None
     """The topic to which the member copies consumed records in transactions."""

@@ -24,7 +24,6 @@ class Role:
         static: each member has an instance id, which its replacement takes over.
         other_topics: the subscription after Act.SWITCH; the next Act.SWITCH restores `topics`.
         upgrades: `strategies` after the first Act.UPGRADE, the second …
-        protocol: classic, or consumer (KIP-848).
     """
 
     client: str
@@ -35,7 +34,6 @@ class Role:
     static: bool = False
     other_topics: tuple[str, ...] = ()
     upgrades: tuple[tuple[str, ...], ...] = ()
-    protocol: str = "classic"
 
 
 class Act(str, enum.Enum):
@@ -50,8 +48,7 @@ class Act(str, enum.Enum):
     FREEZE = "freeze"
     """SIGSTOP to a random member for longer than the session timeout, so that the group removes it."""
     STALL = "stall"
-    """A random member (except Java's, which has no such command) stops polling for longer than its poll
-    interval, while its heartbeats continue."""
+    """A random member stops polling for longer than its poll interval, while its heartbeats continue."""
     ROLL = "roll"
     """A rolling restart: each member in turn leaves and comes back as a new process."""
     BOUNCE = "bounce"
@@ -275,8 +272,8 @@ GROUPS = (
         "audit-trail",
         "KIP-848: the broker assigns to Java and librdkafka members",
         (
-            Role("java", 1, ("audit", "payments"), protocol="consumer"),
-            Role("confluent", 2, ("audit", "payments", "stock"), protocol="consumer"),
+            Role("java", 1, ("audit", "payments")),
+            Role("confluent", 2, ("audit", "payments", "stock")),
         ),
         (_J, _L, _R, _K),
     ),

@@ -8,22 +8,22 @@
 * `again`: a group is deleted and created again.
 
 The folder becomes a history (`raw/`, `topics.parquet`). The command takes about five minutes; times and ids
-differ from run to run. The members are librdkafka's, in this process.
+differ from run to run. The members are librdkafka's.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
+import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
-from spark_validation.recording.catalogue import CatalogueLog
-from spark_validation.recording.offsets_topic import read_group_records
-
-__all__ = ["record"]
+from compat_tests.support.kafka_cluster import KafkaCluster
+from compat_tests.support.member_reports import MemberSpec
+from compat_tests.support.processes import Child, Processes
+from spark_validation.recording.history import CatalogueLog, read_group_records, write_history
+from spark_validation.recording.play import start_member
 
 _SESSION_S = 45
 _REGEX_REFRESH_S = 10
@@ -33,121 +33,74 @@ _SETTINGS: dict[str, object] = {
     "group.consumer.min.regex.refresh.interval.ms": _REGEX_REFRESH_S * 1000,
 }
 _STEP_S = 16.0
-
-
-class _Members:
-    """Consumers by name; this thread polls all of them."""
-
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
-        self._consumers: dict[str, Any] = {}
-
-    def join(
-        self, name: str, group: str, topic: str, *, protocol: str = "consumer", instance: str | None = None
-    ) -> None:
-        """Add a member, and let the group settle."""
-        from confluent_kafka import Consumer
-
-        settings: dict[str, Any] = {
-            "bootstrap.servers": self._kafka.bootstrap,
-            "client.id": f"confluent-{name}",
-            "group.id": group,
-            "group.protocol": protocol,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-        if protocol == "classic":
-            settings |= {"partition.assignment.strategy": "range", "session.timeout.ms": _SESSION_S * 1000}
-        if instance is not None:
-            settings["group.instance.id"] = instance
-        consumer = Consumer(settings)
-        consumer.subscribe([topic])
-        self._consumers[name] = consumer
-        self.settle()
-
-    def leave(self, name: str) -> None:
-        """Close a member; a static member announces that it will be back."""
-        self._consumers.pop(name).close()
-        self.settle()
-
-    def settle(self, seconds: float = _STEP_S) -> None:
-        """Poll all members for some seconds."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for consumer in self._consumers.values():
-                consumer.poll(0.05)
-            time.sleep(0.05)
-
-    def close(self) -> None:
-        for consumer in self._consumers.values():
-            consumer.close()
+"""In which a group settles."""
 
 
 def record(folder: Path) -> None:
     """Play all scenes on our own broker, and write its records to `folder`, which must not exist."""
     folder.mkdir(parents=True)
-    with KafkaCluster(brokers=1, settings=_SETTINGS) as kafka:
+    with KafkaCluster(brokers=1, settings=_SETTINGS) as kafka, Processes() as processes:
+        logs = Path(tempfile.mkdtemp(prefix="members-"))
+        processes.own_folder(logs)
         catalogue = CatalogueLog(kafka)
+        running: dict[str, Child] = {}
+
+        def join(name: str, topic: str, assignors: Sequence[str] = (), instance: str | None = None) -> None:
+            """Add a member to the group that its name begins with."""
+            spec = MemberSpec(
+                name=f"confluent-{name}",
+                bootstrap=kafka.bootstrap,
+                group=name.partition("-")[0],
+                topics=[topic],
+                assignors=assignors,
+                instance_id=instance,
+                session_timeout_ms=_SESSION_S * 1000,
+            )
+            running[name] = start_member(processes, "confluent", spec, logs / f"{name}.log")
+            time.sleep(_STEP_S)
+
+        def leave(name: str) -> None:
+            """Close a member; a static member announces that it will be back."""
+            processes.stop(running.pop(name))
+            time.sleep(_STEP_S)
+
         for topic, partitions in (("orders", 6), ("payments", 3), ("refunds", 2)):
             kafka.create_topic(topic, partitions)
         catalogue.note(["orders", "payments", "refunds"])
-        with contextlib.closing(_Members(kafka)) as members:
-            _moved(members)
-            _pods(kafka, catalogue, members)
-            _patterns(kafka, catalogue, members)
-            _again(kafka, members)
-        read_group_records(kafka.bootstrap).write(folder)
-        catalogue.write(folder / "topics.parquet")
 
+        join("moved-1", "orders", ["range"])
+        join("moved-2", "orders", ["range"])
+        join("moved-3", "orders")
+        leave("moved-3")
+        leave("moved-1")
+        leave("moved-2")
 
-def _moved(members: _Members) -> None:
-    members.join("moved-1", "moved", "orders", protocol="classic")
-    members.join("moved-2", "moved", "orders", protocol="classic")
-    members.join("moved-3", "moved", "orders")
-    members.leave("moved-3")
-    members.leave("moved-1")
-    members.leave("moved-2")
+        join("pods-0", "refunds", instance="pod-0")
+        join("pods-1", "refunds", instance="pod-1")
+        leave("pods-0")
+        join("pods-0b", "refunds", instance="pod-0")
+        kafka.add_partitions("refunds", 5)
+        catalogue.note(["refunds"])
+        time.sleep(_STEP_S)
+        leave("pods-1")
+        time.sleep(_SESSION_S + _STEP_S)
 
+        join("patterns-1", "^pay.*")
+        kafka.create_topic("paybacks", 2)
+        catalogue.note(["paybacks"])
+        time.sleep(_REGEX_REFRESH_S + _STEP_S)
 
-def _pods(kafka: Kafka, catalogue: CatalogueLog, members: _Members) -> None:
-    members.join("pods-0", "pods", "refunds", instance="pod-0")
-    members.join("pods-1", "pods", "refunds", instance="pod-1")
-    members.leave("pods-0")
-    members.join("pods-0b", "pods", "refunds", instance="pod-0")
-    kafka.add_partitions("refunds", 5)
-    catalogue.note(["refunds"])
-    members.settle()
-    members.leave("pods-1")
-    members.settle(_SESSION_S + _STEP_S)
+        join("again-1", "orders")
+        join("again-2", "orders")
+        leave("again-1")
+        leave("again-2")
+        kafka.delete_group("again")
+        join("again-3", "orders")
 
-
-def _patterns(kafka: Kafka, catalogue: CatalogueLog, members: _Members) -> None:
-    members.join("patterns-1", "patterns", "^pay.*")
-    kafka.create_topic("paybacks", 2)
-    catalogue.note(["paybacks"])
-    members.settle(_REGEX_REFRESH_S + _STEP_S)
-
-
-def _again(kafka: Kafka, members: _Members) -> None:
-    from confluent_kafka.admin import AdminClient
-
-    members.join("again-1", "again", "orders")
-    members.join("again-2", "again", "orders")
-    members.leave("again-1")
-    members.leave("again-2")
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    for future in admin.delete_consumer_groups(["again"], request_timeout=30).values():
-        future.result()
-    members.join("again-3", "again", "orders")
-
-
-def main() -> None:
-    """Record into the folder given on the command line."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0].rstrip(":"))
-    parser.add_argument("folder", type=Path, help="where to write; must not exist")
-    record(parser.parse_args().folder)
+        for member in running.values():
+            processes.stop(member)
+        write_history(folder, read_group_records(kafka.bootstrap), catalogue)
 
 
 if __name__ == "__main__":
-    main()
+    record(Path(sys.argv[1]))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import re
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from importlib import metadata
 
+import pyarrow as pa
 from confluent_kafka import libversion
 
-from compat_tests.support.jvm import classpath, java_home_binary
+from compat_tests.support.jvm import java_home_binary, kafka_version
 from kafka_assignors_replay.history.records import RecordKind, decode_record
 from spark_validation.recording.groups import Group
-from spark_validation.recording.offsets_topic import GroupRecords
 
 __all__ = ["readme"]
 
@@ -24,9 +23,7 @@ __all__ = ["readme"]
 _PACKAGES = ("aiokafka", "kafka-python", "confluent-kafka", "kafka-assignors", "pyarrow")
 
 
-def readme(
-    groups: Sequence[Group], records: GroupRecords, started: datetime, minutes: float, seed: int
-) -> str:
+def readme(groups: Sequence[Group], records: pa.Table, started: datetime, minutes: float, seed: int) -> str:
     """The README as Markdown."""
     return f"""\
 # A recorded history of consumer groups
@@ -38,9 +35,8 @@ which group and in which order; what the groups make of it, their member ids and
 run to run.
 
 - `raw/`: the records of the groups: partition, offset, timestamp (of the record, UTC), key, value. The
-  {records.offset_commits} offset commits that lay between them were left out, hence the holes in the
-  offsets.
-  The log cleaner was off, so nothing was compacted away.
+  offset commits that lay between them were left out, hence the holes in the offsets. The log cleaner was
+  off, so nothing was compacted away.
 - `topics.parquet`: the topics over time: topic, topic_id, from (when the broker had confirmed the change),
   partitions, replica_racks.
 - `events.json`: what was done to which group and when: at_ms (milliseconds since the epoch), group, what,
@@ -51,7 +47,7 @@ for whose assignors it runs), a hyphen and its group.
 
 ## Contents
 
-{records.table.num_rows} records.
+{records.num_rows} records.
 
 | group | generations | what it is |
 |---|--:|---|
@@ -65,8 +61,8 @@ for whose assignors it runs), a hyphen and its group.
 """
 
 
-def _group_rows(groups: Sequence[Group], records: GroupRecords) -> str:
-    decoded = [decode_record(row["key"], row["value"]) for row in records.table.to_pylist()]
+def _group_rows(groups: Sequence[Group], records: pa.Table) -> str:
+    decoded = [decode_record(row["key"], row["value"]) for row in records.to_pylist()]
     generations = Counter(each.group for each in decoded if each.kind is RecordKind.GENERATION)
     of_kip848 = Counter(each.group for each in decoded if each.kind is RecordKind.KIP848)
     counts = {**generations, **{group: f"({records} records)" for group, records in of_kip848.items()}}
@@ -75,9 +71,8 @@ def _group_rows(groups: Sequence[Group], records: GroupRecords) -> str:
 
 def _version_rows() -> str:
     java = subprocess.run([java_home_binary("java"), "-version"], capture_output=True, text=True, check=True)
-    kafka = re.search(r"kafka-clients-([\d.]+)\.jar", classpath())
     versions = {
-        "Apache Kafka (brokers, Java client)": kafka[1] if kafka else "?",
+        "Apache Kafka (brokers, Java client)": kafka_version(),
         "Java": java.stderr.splitlines()[0],
         "Python": platform.python_version(),
         "librdkafka": libversion()[0],

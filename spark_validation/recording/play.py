@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
+import contextlib
 import itertools
 import json
 import random
@@ -11,31 +11,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from compat_tests.support.group_of_members import JAVA_MEMBER
-from compat_tests.support.jvm import java_command
+from compat_tests.support.jvm import compile_java, java_command
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.member_reports import MemberSpec
-from compat_tests.support.processes import Processes
-from spark_validation.recording.catalogue import CatalogueLog
-from spark_validation.recording.groups import TOPICS, Act, Group, Growth, Role, replicas
-from spark_validation.recording.member import (
-    HEARTBEAT_MS,
-    MAX_POLL_MS,
-    METADATA_AGE_MS,
-    SESSION_MS,
-    MemberConfig,
-)
+from compat_tests.support.processes import Child, Processes
+from spark_validation.recording.groups import TOPICS, Group, Growth, Role, replicas
+from spark_validation.recording.history import CatalogueLog
 
-__all__ = ["Happening", "Stage", "play"]
+__all__ = ["Happening", "Stage", "play", "start_member"]
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _LEAVE_TIMEOUT_S = 15.0
-_BEYOND_SESSION_S = SESSION_MS / 1000 + 2
-_BEYOND_POLL_S = MAX_POLL_MS / 1000 + 4
+# Far below the defaults, so that ten minutes show what otherwise takes a day.
+_SESSION_MS = 8000
+_MAX_POLL_MS = 12000
+_BEYOND_SESSION_S = _SESSION_MS / 1000 + 2
+_BEYOND_POLL_S = _MAX_POLL_MS / 1000 + 4
 _MOST_JOINED = 2
 """The number of members that may join a group on top of its initial ones."""
 
@@ -63,40 +59,32 @@ class Stage:
 
     kafka: Kafka
     processes: Processes
-    java_classes: Path
     logs: Path
     happenings: list[Happening] = field(default_factory=list)
-    members: int = 0
 
     def note(self, group: str | None, what: str, detail: str = "") -> None:
         self.happenings.append(Happening(int(time.time() * 1000), group, what, detail))
+        print(f"{group or 'topic'}: {what} {detail}", file=sys.stderr, flush=True)
 
 
 @dataclass(slots=True, eq=False)
 class _Member:
     role: Role
-    instance_id: str | None
-    rack: str | None
-    process: subprocess.Popen[bytes]
+    spec: MemberSpec
+    process: Child
     log: Path
 
     @property
     def name(self) -> str:
-        instance = f" {self.instance_id}" if self.instance_id else ""
+        instance = f" {self.spec.instance_id}" if self.spec.instance_id else ""
         return f"{self.role.client} {self.process.pid}{instance}"
 
-    def order(self, line: str) -> None:
-        """Write one line to the member's standard input; the next act detects a dead member."""
+    def order(self, **order: object) -> None:
+        """Give the member an order (see `member_reports.Orders`); the next act detects a dead member."""
         assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(line.encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(order).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass
-
-    def ask_to_leave(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
 
 
 class _Life:
@@ -118,26 +106,11 @@ class _Life:
             for _ in range(role.count):
                 self._start(role)
                 await self._pause(0, 4)
-        perform = self._performers()
         for act in itertools.cycle(self._group.acts):
             await self._pause(14, 26)
             self._replace_the_dead()
             self._stage.note(self._group.name, act.value)
-            await perform[act]()
-
-    def _performers(self) -> dict[Act, Callable[[], Coroutine[None, None, None]]]:
-        return {
-            Act.JOIN: self._join,
-            Act.LEAVE: self._leave,
-            Act.KILL: self._kill,
-            Act.FREEZE: self._freeze,
-            Act.STALL: self._stall,
-            Act.ROLL: self._roll,
-            Act.BOUNCE: self._bounce,
-            Act.DRAIN: self._drain,
-            Act.SWITCH: self._switch,
-            Act.UPGRADE: self._upgrade,
-        }
+            await getattr(self, f"_{act.value}")()
 
     async def _join(self) -> None:
         if len(self._members) < sum(role.count for role in self._group.roles) + _MOST_JOINED:
@@ -152,7 +125,7 @@ class _Life:
         self._forget(member, "killed")
         self._stage.processes.stop(member.process, signal.SIGKILL)
         await asyncio.sleep(_BEYOND_SESSION_S)
-        self._start(member.role, member.instance_id, member.rack)
+        self._start_again(member)
 
     async def _freeze(self) -> None:
         member = self._any()
@@ -163,19 +136,17 @@ class _Life:
         member.process.send_signal(signal.SIGCONT)
 
     async def _stall(self) -> None:
-        able = [member for member in self._members if member.role.client != "java"]
-        if not able:
-            return
-        member = self._random.choice(able)
+        member = self._any()
         self._stage.note(self._group.name, "stalled", member.name)
-        member.order(f"stall {_BEYOND_POLL_S:g}")
+        member.order(busy=True)
         await asyncio.sleep(_BEYOND_POLL_S)
+        member.order(busy=False)
 
     async def _roll(self) -> None:
         for member in list(self._members):
             await self._stop(member)
             await self._pause(0.5, 2)
-            self._start(member.role, member.instance_id, member.rack)
+            self._start_again(member)
             await self._pause(6, 9)
 
     async def _bounce(self) -> None:
@@ -189,14 +160,14 @@ class _Life:
         await asyncio.gather(*map(self._stop, members))
         await asyncio.sleep(pause_s)
         for member in members:
-            self._start(member.role, member.instance_id, member.rack)
+            self._start_again(member)
 
     async def _switch(self) -> None:
         self._switched = not self._switched
         for member in self._members:
             if member.role.other_topics:
                 self._stage.note(self._group.name, "subscribed", member.name)
-                member.order(f"subscribe {','.join(self._topics(member.role))}")
+                member.order(topics=self._topics(member.role))
                 await self._pause(0, 2)
 
     async def _upgrade(self) -> None:
@@ -216,39 +187,45 @@ class _Life:
         over_time = (role.strategies, *role.upgrades)
         return over_time[min(self._upgrades, len(over_time) - 1)]
 
+    def _start_again(self, member: _Member) -> None:
+        self._start(member.role, member.spec.instance_id, member.spec.rack)
+
     def _start(self, role: Role, instance_id: str | None = None, rack: str | None = None) -> None:
         """Start a member; without the names of a replaced member, it gets the next free ones."""
         number = next(self._started)
         if rack is None and role.racks:
             rack = role.racks[number % len(role.racks)]
         if instance_id is None and role.static:
-            taken = {member.instance_id for member in self._members}
+            taken = {member.spec.instance_id for member in self._members}
             names = (f"{self._group.name}-{n}" for n in itertools.count())
             instance_id = next(name for name in names if name not in taken)
-        config = MemberConfig(
-            client=role.client,
+        prefix = "stock:" if role.client.endswith("-stock") else ""
+        spec = MemberSpec(
+            # It is the same for all members of a kind: only the broker's random part tells their ids apart.
+            name=f"{role.client}-{self._group.name}",
             bootstrap=self._stage.kafka.bootstrap,
             group=self._group.name,
-            # It is the same for all members of a kind: only the broker's random part tells their ids apart.
-            client_id=f"{role.client}-{self._group.name}",
             topics=self._topics(role),
-            strategies=self._strategies(role),
-            instance_id=instance_id,
+            assignors=[f"{prefix}{strategy}" for strategy in self._strategies(role)],
             rack=rack,
-            protocol=role.protocol,
+            instance_id=instance_id,
+            session_timeout_ms=_SESSION_MS,
+            rebalance_timeout_ms=_MAX_POLL_MS,
+            max_poll_interval_ms=_MAX_POLL_MS,
+            heartbeat_interval_ms=1500,
+            metadata_max_age_ms=1500,  # after which a leader notices added partitions
+            metadata_first=True,  # the history has the assignments of our assignors from the first one on
         )
         log = self._stage.logs / f"{self._group.name}-{number}-{role.client}.log"
-        command = _java_member(config, self._stage.java_classes) if role.client == "java" else _member(config)
-        process = self._stage.processes.start(command, log, cwd=_ROOT, stdin=subprocess.PIPE)
-        member = _Member(role, instance_id, rack, process, log)
+        process = start_member(self._stage.processes, role.client, spec, log)
+        member = _Member(role, spec, process, log)
         self._members.append(member)
-        self._stage.members += 1
         self._stage.note(self._group.name, "start", member.name)
 
     async def _stop(self, member: _Member) -> None:
         """Let a member leave properly, and wait until its process ends."""
         self._forget(member, "stop")
-        member.ask_to_leave()
+        member.process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + _LEAVE_TIMEOUT_S
         while member.process.poll() is None and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
@@ -256,7 +233,6 @@ class _Life:
 
     def _forget(self, member: _Member, what: str) -> None:
         self._members.remove(member)
-        self._stage.members -= 1
         self._stage.note(self._group.name, what, member.name)
 
     def _replace_the_dead(self) -> None:
@@ -268,7 +244,7 @@ class _Life:
                 last_words = member.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
                 said = "\n  ".join(last_words)
                 print(f"{self._group.name}: {member.name} ended with code {code}:\n  {said}", file=sys.stderr)
-                self._start(member.role, member.instance_id, member.rack)
+                self._start_again(member)
 
 
 async def play(
@@ -287,7 +263,6 @@ async def play(
     tasks = [asyncio.create_task(_Life(group, stage, seed).live()) for group in groups]
     tasks.append(asyncio.create_task(_grow(stage, growths, catalogue, seconds)))
     tasks.append(asyncio.create_task(_traffic(stage.kafka.bootstrap, seed)))
-    tasks.append(asyncio.create_task(_report_progress(stage, seconds)))
     try:
         done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
         for task in done:
@@ -308,7 +283,6 @@ async def _grow(stage: Stage, growths: Iterable[Growth], catalogue: CatalogueLog
         stage.note(None, "grow", f"{growth.topic} to {growth.partitions}")
         await asyncio.to_thread(stage.kafka.add_partitions, growth.topic, growth.partitions, replicas=added)
         await asyncio.to_thread(catalogue.note, [growth.topic])
-    await asyncio.Event().wait()
 
 
 async def _traffic(bootstrap: str, seed: int) -> None:
@@ -324,34 +298,14 @@ async def _traffic(bootstrap: str, seed: int) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _report_progress(stage: Stage, seconds: float) -> None:
-    start = time.monotonic()
-    while True:
-        acts = sum(happening.what in set(Act) for happening in stage.happenings)
-        passed = f"{time.monotonic() - start:.0f} of {seconds:.0f} s"
-        print(f"{passed}: {stage.members} members, {acts} acts", file=sys.stderr, flush=True)
-        await asyncio.sleep(30)
-
-
-def _member(config: MemberConfig) -> list[str]:
-    return [sys.executable, "-m", "spark_validation.recording.member", config.to_json()]
-
-
-def _java_member(config: MemberConfig, classes: Path) -> list[str]:
-    spec = MemberSpec(
-        config.client_id,
-        config.bootstrap,
-        config.group,
-        config.topics,
-        config.strategies if config.protocol == "classic" else (),
-        rack=config.rack,
-        instance_id=config.instance_id,
-        session_timeout_ms=SESSION_MS,
-        max_poll_interval_ms=MAX_POLL_MS,
-        metadata_max_age_ms=METADATA_AGE_MS,
-    )
-    properties: dict[str, object] = {"group.protocol": config.protocol}
-    if config.protocol == "classic":
-        properties["heartbeat.interval.ms"] = HEARTBEAT_MS
-    arguments = json.dumps(dataclasses.asdict(spec) | {"config": properties})
-    return java_command(JAVA_MEMBER, arguments, heap="64m", classes=classes)
+def start_member(processes: Processes, client: str, spec: MemberSpec, log: Path) -> Child:
+    """Start the member program of a client (see `groups.Role`); without assignors, that of KIP-848."""
+    if client == "java":
+        command = java_command(JAVA_MEMBER, spec.to_json(), heap="64m", classes=compile_java())
+        return processes.start(command, log, stdin=subprocess.PIPE)
+    program = {
+        "confluent": f"compat_tests.support.{'librdkafka' if spec.assignors else 'kip848'}_member",
+        "aiokafka": "compat_tests.aiokafka.member",
+        "kafka-python": "compat_tests.kafka_python.member",
+    }[client.removesuffix("-stock").removesuffix("-ours")]
+    return processes.start_preloaded(program, [spec.to_json()], log, cwd=_ROOT)

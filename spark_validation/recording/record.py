@@ -22,11 +22,10 @@ from pathlib import Path
 from compat_tests.support.jvm import JvmError, compile_java
 from compat_tests.support.kafka_cluster import KafkaCluster, KafkaError
 from compat_tests.support.processes import Processes
-from spark_validation.recording.catalogue import CatalogueLog
 from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Group, replicas
+from spark_validation.recording.history import CatalogueLog, read_group_records, write_history
 from spark_validation.recording.note import readme
-from spark_validation.recording.offsets_topic import GroupRecords, read_group_records
-from spark_validation.recording.play import Happening, Stage, play
+from spark_validation.recording.play import Stage, play
 
 _PATIENCE = {
     "broker.session.timeout.ms": 30_000,
@@ -51,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def record(out: Path, groups: Sequence[Group], minutes: float, seed: int) -> None:
     """Record `groups` for some minutes."""
-    classes = compile_java()
+    compile_java()  # before the time of the recording begins
     print("starting three brokers ...", file=sys.stderr)
     with KafkaCluster(brokers=3, settings=_PATIENCE) as kafka, Processes() as processes:
         catalogue = CatalogueLog(kafka)
@@ -60,30 +59,23 @@ def record(out: Path, groups: Sequence[Group], minutes: float, seed: int) -> Non
         catalogue.note(list(TOPICS))
         logs = Path(tempfile.mkdtemp(prefix="members-"))
         processes.own_folder(logs)
-        stage = Stage(kafka, processes, classes, logs)
+        stage = Stage(kafka, processes, logs)
         started = datetime.now(timezone.utc)
         asyncio.run(play(stage, groups, GROWTHS, catalogue, minutes * 60, seed))
         print("reading the records ...", file=sys.stderr)
         records = read_group_records(kafka.bootstrap)
-    note = readme(groups, records, started, minutes, seed)
-    _write(out, records, catalogue, stage.happenings, note)
-    print(f"{records.table.num_rows} records of groups in {out}")
-
-
-def _write(
-    out: Path, records: GroupRecords, catalogue: CatalogueLog, happenings: Sequence[Happening], note: str
-) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix="recording-") as temporary:
         fresh = Path(temporary) / "recorded"
-        records.write(fresh)
-        catalogue.write(fresh / "topics.parquet")
-        lines = ",\n".join(json.dumps(dataclasses.asdict(happening)) for happening in happenings)
+        write_history(fresh, records, catalogue)
+        lines = ",\n".join(json.dumps(dataclasses.asdict(happening)) for happening in stage.happenings)
         (fresh / "events.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        note = readme(groups, records, started, minutes, seed)
         (fresh / "README.md").write_text(note, encoding="utf-8")
         if out.exists():
             shutil.rmtree(out)
         fresh.rename(out)
+    print(f"{records.num_rows} records of groups in {out}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,20 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from compat_tests.support.jvm import classpath
-from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.report.as_json import json_report
-from kafka_assignors_replay.result import ReplayError, ReplayOptions
+from kafka_assignors_replay.result import ReplayError
 from kafka_assignors_replay.spark.spark_session import spark_session
-from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
-
-TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}
+from spark_validation.tests.groups import Log, write_history
+from spark_validation.tests.replaying import replay
 
 PROPERTIES = """\
 spark.jars {jars}
@@ -54,27 +50,15 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
 def plain(tmp_path: Path) -> Path:
     """The history as Parquet: three generations of a group, and the catalogue."""
     log = Log()
-    log.generation("g", 1, member("a", gets={"orders": [0, 1, 2, 3]}))
-    log.generation("g", 2, member("a", gets={"orders": [0, 1]}), member("b", gets={"orders": [2, 3]}))
-    log.generation("g", 3, member("b", gets={"orders": [0, 1, 2, 3]}))
-    folder = tmp_path / "plain"
-    folder.mkdir()
-    pq.write_table(pa.Table.from_pylist(log.records, RAW_SCHEMA), folder / "raw.parquet")
-    pq.write_table(pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA), folder / "topics.parquet")
-    return folder
+    log.three_generations("g")
+    return Path(write_history(tmp_path / "plain", log, {"orders": 4}))
 
 
 def report(path: str, engine: str) -> str:
     """The JSON report, without the time and the path of the history."""
-    result = run_replay(ReplayOptions(path=path, strategies=("sticky",)), lambda _: None, engine=engine)
-    return json_report(
-        replace(
-            result,
-            seconds=0.0,
-            options=replace(result.options, path=""),
-            history=replace(result.history, source=""),
-        )
-    )
+    result = replay(path, engine, strategies=("sticky",))
+    options, history = replace(result.options, path=""), replace(result.history, source="")
+    return json_report(replace(result, options=options, history=history))
 
 
 def rows(spark: SparkSession, plain: Path, name: str) -> DataFrame:

@@ -1,7 +1,7 @@
 """A page in headless Chromium, driven over the DevTools protocol: its errors, dialogs and requests.
 
-Protocol: https://chromedevtools.github.io/devtools-protocol/. It uses a WebSocket and JSON, and needs no
-driver binary that has to match the browser's version.
+Protocol: https://chromedevtools.github.io/devtools-protocol/. It uses two pipes and JSON, and needs no driver
+binary that has to match the browser's version.
 """
 
 from __future__ import annotations
@@ -12,11 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from pathlib import Path
-from types import TracebackType
 from typing import Any
-
-from websocket import WebSocket, create_connection
 
 from compat_tests.support.hang_limit import HANG_S
 
@@ -33,10 +29,18 @@ def find_chromium() -> str | None:
 
 
 class Page:
-    """One page of its own browser process, which ends with the `with` block."""
+    """One page of its own browser process, until `close`."""
 
     def __init__(self, executable: str) -> None:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        reads, commands = os.pipe()
+        replies, writes = os.pipe()
+
+        def descriptors() -> None:
+            """Those from which the browser reads commands, and to which it writes."""
+            os.dup2(reads, 3)
+            os.dup2(writes, 4)
+
         self._process = subprocess.Popen(
             [
                 executable,
@@ -47,35 +51,26 @@ class Page:
                 "--disable-background-networking",
                 "--no-first-run",
                 "--window-size=1280,900",
-                "--remote-debugging-port=0",
+                "--remote-debugging-pipe",
                 f"--user-data-dir={self._profile.name}",
                 "about:blank",
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            close_fds=False,  # only what can be inherited
+            preexec_fn=descriptors,
         )
+        os.close(reads)
+        os.close(writes)
+        self._commands, self._replies = os.fdopen(commands, "wb", buffering=0), os.fdopen(replies, "rb")
         self.events: list[Message] = []
         self._sent = 0
         self._session: str | None = None
-        self._socket: WebSocket | None = None
-        try:
-            self._socket = create_connection(self._address(), timeout=HANG_S, suppress_origin=True)
-            target = self.command("Target.createTarget", url="about:blank")
-            attached = self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-            self._session = attached["sessionId"]
-            for domain in ("Page", "Runtime", "Log", "Network"):
-                self.command(f"{domain}.enable")
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Page:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
+        target = self.command("Target.createTarget", url="about:blank")
+        attached = self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.command(f"{domain}.enable")
 
     def close(self) -> None:
         """End the browser, and remove its profile."""
@@ -85,18 +80,17 @@ class Page:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._socket is not None:
-            self._socket.close()
+        self._commands.close()
+        self._replies.close()
         self._profile.cleanup()
 
     def command(self, method: str, **parameters: Any) -> Message:
         """Send one command of the protocol and return its result; keep the events that arrive meanwhile."""
-        assert self._socket is not None
         self._sent += 1
         message: Message = {"id": self._sent, "method": method, "params": parameters}
         if self._session is not None:
             message["sessionId"] = self._session
-        self._socket.send(json.dumps(message))
+        self._commands.write(json.dumps(message).encode() + b"\0")
         while (reply := self._receive()).get("id") != self._sent:
             pass
         if "error" in reply:
@@ -150,22 +144,13 @@ class Page:
         sent = (event for event in self.events if event["method"] == "Network.requestWillBeSent")
         return [str(event["params"]["request"]["url"]) for event in sent]
 
-    def _address(self) -> str:
-        """The address that the browser listens on, as soon as it does."""
-        file = Path(self._profile.name, "DevToolsActivePort")
-        end = time.monotonic() + HANG_S
-        while not (file.exists() and "\n" in file.read_text()):
-            if self._process.poll() is not None:
-                raise RuntimeError(f"chromium ended with exit code {self._process.returncode}")
-            if time.monotonic() > end:
-                raise TimeoutError(f"chromium did not start within {HANG_S:g} s")
-            time.sleep(0.02)
-        port, path = file.read_text().splitlines()[:2]
-        return f"ws://127.0.0.1:{port}{path}"
-
     def _receive(self) -> Message:
-        assert self._socket is not None
-        message: Message = json.loads(self._socket.recv())
+        text = bytearray()
+        while (byte := self._replies.read(1)) != b"\0":
+            if not byte:
+                raise RuntimeError(f"chromium ended with exit code {self._process.wait()}")
+            text += byte
+        message: Message = json.loads(text)
         if "method" in message:
             self.events.append(message)
         return message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from pyarrow import fs
 
 class Killed(Exception):
     """Stands for the end of a process: every later change of its file system raises it, too."""
+
+
+def write_half(file: Path, content: bytes) -> None:
+    file.write_bytes(content[: len(content) // 2])
 
 
 class FailingFiles(fs.FileSystemHandler):  # type: ignore[misc]
@@ -25,17 +30,14 @@ class FailingFiles(fs.FileSystemHandler):  # type: ignore[misc]
         self._at, self._half, self._error = at, half, error
         self.changes = 0
 
-    def _fails(self) -> bool:
-        """Count a change; whether it is the one that is begun and fails."""
+    def change(self, half: Callable[[], object] = lambda: None) -> None:
+        """Count a change; raises if it fails, after `half` of it if it is begun."""
         self.changes += 1
         if self.changes < self._at or (self._error is not None and self.changes > self._at):
-            return False
+            return
         if self._half and self.changes == self._at:
-            return True
-        raise self._failure()
-
-    def _failure(self) -> Exception:
-        return Killed() if self._error is None else self._error
+            half()
+        raise self._error or Killed()
 
     def get_type_name(self) -> str:
         return "failing"
@@ -53,15 +55,11 @@ class FailingFiles(fs.FileSystemHandler):  # type: ignore[misc]
         self._disk.create_dir(path, recursive=recursive)
 
     def delete_file(self, path: str) -> None:
-        if self._fails():
-            raise self._failure()
+        self.change()
         self._disk.delete_file(path)
 
     def move(self, source: str, target: str) -> None:
-        if self._fails():
-            content = Path(source).read_bytes()
-            Path(target).write_bytes(content[: len(content) // 2])
-            raise self._failure()
+        self.change(lambda: write_half(Path(target), Path(source).read_bytes()))
         self._disk.move(source, target)
 
     def open_input_stream(self, path: str) -> Any:
@@ -89,19 +87,14 @@ class _Written:
 
     def write(self, content: Any) -> int:
         self._content += bytes(content)
-        if self._files._fails():
-            self._path.write_bytes(self._content[: len(self._content) // 2])
-            raise self._files._failure()
+        self._files.change(lambda: write_half(self._path, self._content))
         return len(content)
 
     def flush(self) -> None:
         pass
 
     def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        if self._files._fails():
-            self._path.write_bytes(self._content[: len(self._content) // 2])
-            raise self._files._failure()
-        self._path.write_bytes(self._content)
+        if not self.closed:
+            self.closed = True
+            self._files.change(lambda: write_half(self._path, self._content))
+            self._path.write_bytes(self._content)

@@ -35,28 +35,10 @@ from kafka_assignors_replay.history.kip848_records import (
     TargetAssignment,
     TargetAssignmentEpoch,
 )
+from kafka_assignors_replay.schemas import RAW, TOPICS
 from tests.java_group_fields import encode_consumer_group_value
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
-
-RAW_SCHEMA = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
-TOPICS_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("topic_id", pa.string()),
-        ("from", pa.timestamp("us", "UTC")),
-        ("partitions", pa.int32()),
-        ("replica_racks", pa.list_(pa.list_(pa.string()))),
-    ]
-)
 
 Partitions = Mapping[str, Sequence[int]]
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
@@ -120,7 +102,7 @@ class Log:
     def append(self, key: bytes | None, value: bytes | None) -> None:
         offset = len(self.records)
         row = (self.partition, offset, START + timedelta(seconds=offset), key, value)
-        self.records.append(dict(zip(RAW_SCHEMA.names, row, strict=True)))
+        self.records.append(dict(zip(RAW.names, row, strict=True)))
 
     def generation(
         self, group: str, number: int, *members: GroupMember, protocol: str = "range", kind: str = "consumer"
@@ -219,7 +201,7 @@ class Log:
         self.part(group, ConsumerGroupRecord.METADATA, None)
 
     def table(self) -> pa.Table:
-        return pa.Table.from_pylist(self.records, RAW_SCHEMA)
+        return pa.Table.from_pylist(self.records, RAW)
 
 
 def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = None) -> str:
@@ -228,11 +210,11 @@ def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = Non
     pq.write_table(log.table(), folder / "raw.parquet")
     if topics is not None:
         rows = [topic_row(name, count) for name, count in topics.items()]
-        pq.write_table(pa.Table.from_pylist(rows, TOPICS_SCHEMA), folder / "topics.parquet")
+        pq.write_table(pa.Table.from_pylist(rows, TOPICS), folder / "topics.parquet")
     return str(folder)
 
 
 def topic_row(name: str, partitions: int) -> dict[str, Any]:
     """The row of a catalogue for this topic."""
     row = (name, topic_id(name), START, partitions, None)
-    return dict(zip(TOPICS_SCHEMA.names, row, strict=True))
+    return dict(zip(TOPICS.names, row, strict=True))

@@ -20,8 +20,8 @@ from kafka_assignors_replay.report.as_json import json_report
 from kafka_assignors_replay.result import ReplayOptions, ReplayResult
 
 
-def replay(path: Path | str, engine: str | None = "local", **options: Any) -> ReplayResult:
-    asked = replace(ReplayOptions(path=str(path)), **options)
+def replay(path: Path | str | None = None, engine: str | None = "local", **options: Any) -> ReplayResult:
+    asked = replace(ReplayOptions(path=None if path is None else str(path)), **options)
     with folding_here():
         return replace(run_replay(asked, lambda _: None, engine=engine), seconds=0.0)
 

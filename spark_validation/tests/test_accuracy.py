@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
-from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, leader_view
 from kafka_assignors_replay.history.accuracy import CheckOutcome, check_generation
 from kafka_assignors_replay.history.records import client_of
 from kafka_assignors_replay.result import Difference
@@ -108,3 +109,41 @@ def test_without_a_catalogue_nothing_is_checked() -> None:
     for gets in (ALL, {}):
         outcome, _ = check("java", {"a": gets}, catalogue=Catalogue(()))
         assert outcome is CheckOutcome.UNCHECKED
+
+
+# The leader's view of the topics
+
+
+GROWN = START + timedelta(minutes=1)
+CATALOGUE = Catalogue(
+    [
+        CatalogueEntry(GROWN, Topic("orders", 6)),
+        CatalogueEntry(START, Topic("orders", 4)),
+    ]
+)
+
+
+def test_the_catalogue_answers_with_the_entry_in_force() -> None:
+    counts = [
+        topic.partitions if (topic := CATALOGUE.at("orders", when)) else None
+        for when in (START - timedelta(seconds=1), START, GROWN - timedelta(microseconds=1), GROWN)
+    ]
+    assert counts == [None, 4, 4, 6]
+    # An entry of unknown age counts for all times before the next.
+    of_unknown_age = Catalogue([CatalogueEntry(None, Topic("t", 1)), CatalogueEntry(GROWN, Topic("t", 2))])
+    assert [of_unknown_age.at("t", when) for when in (START, GROWN)] == [Topic("t", 1), Topic("t", 2)]
+
+
+@pytest.mark.parametrize(
+    ("when", "assigned", "seen"),
+    [
+        (GROWN, [0, 1, 2, 3], (Topic("orders", 4),)),
+        (START, [5, 4, 3, 2, 1, 0], (Topic("orders", 6),)),
+        (START, [0, 3], (Topic("orders", 4),)),
+        (START, [], ()),
+    ],
+    ids=["old metadata", "ahead of the catalogue", "partitions left out", "a topic that no member got"],
+)
+def test_a_leader_is_taken_at_its_word(when: datetime, assigned: list[int], seen: tuple[Topic, ...]) -> None:
+    view = leader_view(CATALOGUE, when, ["orders", "ghost"], {"a": {"orders": assigned} if assigned else {}})
+    assert (view.topics, view.inferred, view.problem) == (seen, (), None)

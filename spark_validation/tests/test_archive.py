@@ -23,10 +23,9 @@ from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.folder import ArchiveError
 from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult, run_archive
 from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
-from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.result import ReplayError, ReplayOptions, ReplayResult
+from kafka_assignors_replay.result import ReplayError
 from spark_validation.tests.groups import Log, member
-from spark_validation.tests.replaying import folding_here
+from spark_validation.tests.replaying import replay
 
 COMMIT = encode_key(OffsetCommitKey("g", "orders", 0))
 DAY_MS = 86_400_000
@@ -40,11 +39,6 @@ def history(topic: str = "orders") -> Log:
     log.generation("g", 1, member("a", [topic], {topic: [0, 1]}))
     log.generation("g", 2, member("a", [topic], {topic: [0]}), member("b", [topic], {topic: [1]}))
     return log
-
-
-def replay(options: ReplayOptions) -> ReplayResult:
-    with folding_here():
-        return run_replay(options, lambda _: None, engine="local")
 
 
 class ArchivedTopic:
@@ -200,8 +194,7 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Arch
         assert [(row["partitions"], row["from"] is None) for row in rows] == [(2, True), (4, False)]
         assert rows[0]["topic_id"] == rows[1]["topic_id"]
 
-        options = ReplayOptions(path=str(topic.archive), strategies=("range",))
-        from_archive = replay(options)
+        from_archive = replay(topic.archive, strategies=("range",))
         assert from_archive.groups[0].inferred_topics == ()
         assert from_archive.truth.holds
         assert [group.rebalances for group in from_archive.groups] == [2]
@@ -214,10 +207,10 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Arch
     others = pa.array(["another"] * table.num_rows)
     pq.write_table(table.set_column(5, "cluster_id", others), file.with_name("copied.parquet"))
     with pytest.raises(ReplayError, match=r"records of two clusters, .* and .*, lie in one place"):
-        replay(options)
+        replay(topic.archive)
     shutil.rmtree(topic.archive / "raw")
     with pytest.raises(ReplayError, match="this archive has no records yet"):
-        replay(options)
+        replay(topic.archive)
 
 
 def test_a_topic_that_gets_partitions_while_no_record_comes_ends_the_archiver(
@@ -330,8 +323,7 @@ def test_every_time_that_a_producer_may_give_is_archived_and_replayed(topic: Arc
     assert [str(row["date"]) for row in rows] == list(dates_of.values())
     assert [row["timestamp"].date().isoformat() for row in rows] == list(dates_of.values())
     for source in (
-        {"path": str(topic.archive)},
+        {"path": topic.archive},
         {"bootstrap_servers": topic.kafka.bootstrap, "topic": topic.name},
     ):
-        options = ReplayOptions(strategies=("range",), **source)  # type: ignore[arg-type]
-        assert replay(options).history.records == len(dates_of)
+        assert replay(strategies=("range",), **source).history.records == len(dates_of)

@@ -60,7 +60,8 @@ def archive_next(archive: Archive, records: int = IN_A_BATCH) -> None:
     archive.write(rows, {0: Place(after, after, 3)}, rows[-1][2])
 
 
-def archive_all(folder: Folder) -> None:
+def archive_all(place: Folder | Path) -> None:
+    folder = place if isinstance(place, Folder) else Folder(str(place))
     with Archive.open(folder, IDENTITY) as archive:
         archive.note(TOPICS, MIDNIGHT)
         while archived(archive) < RECORDS:
@@ -84,8 +85,15 @@ def readable(path: Path, *, all_are: bool) -> list[int]:
     return found
 
 
+def failing(
+    path: Path, at: int, *, renames: bool, half: bool = False, error: OSError | None = None
+) -> Folder:
+    files = fs.PyFileSystem(FailingFiles(at, half=half, error=error))
+    return Folder(str(path), files, renames=renames)
+
+
 def unlocked(path: Path, renames: bool = False) -> Folder:
-    return Folder(str(path), fs.PyFileSystem(FailingFiles(10_000)), renames=renames)
+    return failing(path, 10_000, renames=renames)
 
 
 def sorted_files(path: Path) -> list[Path]:
@@ -97,17 +105,11 @@ def assert_refused(path: Path, why: str, identity: TopicIdentity = IDENTITY) -> 
         pass
 
 
-def failing(path: Path, at: int, *, renames: bool, half: bool, error: OSError | None = None) -> Folder:
-    files = fs.PyFileSystem(FailingFiles(at, half=half, error=error))
-    return Folder(str(path), files, renames=renames)
-
-
-halves = pytest.mark.parametrize("half", [False, True], ids=["before", "half-way"])
 ways = pytest.mark.parametrize("renames", [True, False], ids=["rename", "upload"])
 
 
 @pytest.mark.parametrize("error", [None, OSError(errno.ENOSPC, "No space left")], ids=["killed", "full"])
-@halves
+@pytest.mark.parametrize("half", [False, True], ids=["before", "half-way"])
 @ways
 def test_each_record_is_in_one_file_wherever_a_process_is_killed_or_a_disk_is_full(
     tmp_path: Path, renames: bool, half: bool, error: OSError | None
@@ -162,7 +164,7 @@ class _Unreadable(io.FileIO):
 @pytest.mark.parametrize("content", [False, True], ids=["open", "read"])
 @ways
 def test_a_read_that_fails_removes_no_file(tmp_path: Path, renames: bool, content: bool) -> None:
-    archive_all(Folder(str(tmp_path)))
+    archive_all(tmp_path)
     before = sorted(tmp_path.rglob("*.parquet"))
     for at in range(1, 100):
         files = fs.PyFileSystem(_UnreadableOnce(at, content=content))
@@ -224,36 +226,36 @@ def test_a_newest_file_that_lost_bytes_with_the_power_is_no_ledger(
 
 
 def test_two_damaged_files_are_no_work_of_an_archiver_and_stay(tmp_path: Path) -> None:
-    archive_all(Folder(str(tmp_path)))
+    archive_all(tmp_path)
     files = sorted_files(tmp_path)
     for file in files[-2:]:
         file.write_bytes(b"")
     with pytest.raises(ArchiveError, match=r"is damaged: restore it, or begin another"):
-        archive_all(Folder(str(tmp_path)))
+        archive_all(tmp_path)
     assert sorted_files(tmp_path) == files
 
 
 def test_dates_are_deleted_from_either_end_without_harm(tmp_path: Path) -> None:
-    archive_all(Folder(str(tmp_path)))
+    archive_all(tmp_path)
     oldest, newest = sorted((tmp_path / "raw").iterdir())
     for file in oldest.iterdir():
         file.unlink()
     oldest.rmdir()
     left = read(tmp_path)
-    archive_all(Folder(str(tmp_path)))
+    archive_all(tmp_path)
     assert read(tmp_path) == left
     for file in newest.iterdir():
         file.unlink()
-    archive_all(Folder(str(tmp_path)))  # begins again with what the topic still has
+    archive_all(tmp_path)  # begins again with what the topic still has
     assert read(tmp_path) == ALL
 
 
 def test_files_of_another_program_are_no_ledger(tmp_path: Path) -> None:
-    archive_all(Folder(str(tmp_path)))
+    archive_all(tmp_path)
     for number, file in enumerate(tmp_path.glob("raw/*/*.parquet")):
         file.rename(file.with_name(f"part-{number}.parquet"))
     with pytest.raises(ArchiveError, match=r"raw: no file here is as an archiver wrote it"):
-        archive_all(Folder(str(tmp_path)))
+        archive_all(tmp_path)
 
 
 def test_one_archiver_at_a_time_on_a_disk(tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ def test_one_archiver_at_a_time_on_a_disk(tmp_path: Path) -> None:
         archive_next(archive)
         assert_refused(tmp_path, "another archiver writes to this archive: stop it first")
         archive_next(archive)
-    archive_all(Folder(str(tmp_path)))
+    archive_all(tmp_path)
     assert read(tmp_path) == ALL
 
 
@@ -303,23 +305,25 @@ def test_a_batch_that_two_archivers_wrote_is_named_with_the_file_to_delete(
     assert read(tmp_path) == ALL
 
 
-def test_the_manifest_is_that_of_one_topic(tmp_path: Path) -> None:
-    archive_all(Folder(str(tmp_path)))
-    for change, why in (
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
         ({"cluster_id": "x"}, "is another cluster .its cluster_id was cluster, and is x.: begin another"),
         ({"topic": "x"}, "this is another topic .its topic was __consumer_offsets, and is x."),
         ({"topic_id": "x"}, "the topic was recreated, and its offsets start over"),
         ({"partitions": 2}, "has other partitions, .* .its partitions was 1, and is 2."),
-    ):
-        assert_refused(tmp_path, why, replace(IDENTITY, **change))
+    ],
+)
+def test_the_manifest_is_that_of_one_topic(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+    archive_all(tmp_path)
+    assert_refused(tmp_path, why, replace(IDENTITY, **change))
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "nothing", '{"format": 9}', '{"format": 2}', "\xff", OLD])
 def test_a_manifest_that_no_archiver_wrote_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / MANIFEST).write_text(text, encoding="latin-1")
-    assert_refused(
-        tmp_path, "archive.json: it has the format of another .* begin" if text == OLD else MANIFEST
-    )
+    why = "archive.json: it has the format of another .* begin" if text == OLD else MANIFEST
+    assert_refused(tmp_path, why)
 
 
 def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> None:
@@ -330,12 +334,12 @@ def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("state", [b"", b"{}", b"[]", b'{"places": 1, "follows": ""}'])
 def test_a_footer_that_no_archiver_wrote_is_refused(tmp_path: Path, state: bytes) -> None:
-    archive_all(Folder(str(tmp_path)))
+    archive_all(tmp_path)
     newest = sorted_files(tmp_path)[-1]
     table = pq.read_table(newest, partitioning=None).replace_schema_metadata({b"kafka-assignors": state})
     pq.write_table(table, newest)
     with pytest.raises(ArchiveError, match="its footer is not that of an archive"):
-        archive_all(Folder(str(tmp_path)))
+        archive_all(tmp_path)
 
 
 def test_a_url_of_an_unknown_kind_is_one_line_without_the_password() -> None:

@@ -18,7 +18,7 @@ from kafka_assignors_cli.app import command_line
 from kafka_assignors_ops import groups_command
 from kafka_assignors_replay import archive_command
 from kafka_assignors_replay.archive.run import ArchiveResult
-from spark_validation.tests.groups import Log, member, write_history
+from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.replaying import folding_here
 from tests.test_cli import COMMAND, GROUP, read_all
 from tests.test_cli_ci_formats import POLICY
@@ -46,9 +46,8 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     Path("consumer.toml").write_text('client = "aiokafka"\npartition_assignment_strategy = ["range"]\n')
     Path("policy.toml").write_text(POLICY)
     log = Log()
-    log.generation("payments", 1, member("a", gets={"orders": [0, 1]}))
-    log.generation("payments", 2, member("a", gets={"orders": [0]}), member("b", gets={"orders": [1]}))
-    write_history(tmp_path / "history", log, {"orders": 2})
+    log.three_generations("payments")
+    write_history(tmp_path / "history", log, {"orders": 4})
     with folding_here():
         yield tmp_path
 
@@ -174,3 +173,14 @@ def test_validate_writes_the_report_of_the_replay_that_it_judges(inputs: Path) -
     html = inputs / "replay.html"
     assert main(["validate", *ARGUMENTS["validate"], "--report", str(html)]) in (0, 1)
     assert "<html" in html.read_text(encoding="utf-8")
+
+
+def test_a_replay_is_of_the_mode_and_the_group_that_are_asked_for(
+    inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["replay", "history", "--engine", "local", "-s", "sticky", "--mode", "one-step"]
+    assert main([*asked, "-g", "payments"]) == 0
+    out = capsys.readouterr().out
+    assert "one-step" in out
+    assert "steady-state" not in out
+    assert main([*asked, "-g", "missing"]) == 2

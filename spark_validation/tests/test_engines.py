@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,7 +18,7 @@ from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.replaying import replay, replay_on_both_engines
 from spark_validation.tests.test_bad_histories import bad
 from spark_validation.tests.test_forged_records import forged
-from spark_validation.tests.test_kip848_groups import story
+from spark_validation.tests.test_kip848_fold import story
 from tests.test_cli import without_progress
 
 S3 = "s3a://bucket/groups"
@@ -70,10 +69,6 @@ def test_the_local_engine_runs_where_neither_spark_nor_java_is(recorded: str, tm
     assert first == "kafka-assignors: engine: local (PySpark is not installed)"
     assert len(json.loads(json_file.read_text())["groups"]) > 12
     assert html.stat().st_size > 10_000
-
-
-@pytest.mark.exhaustive
-def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
     done = python(WITHOUT_SPARK, "replay", recorded, "--engine", "spark")
     assert done.returncode == 2
     assert 'replay needs pyspark: pip install "kafka-assignors[cli,spark]"' in done.stderr
@@ -112,47 +107,3 @@ def test_a_large_history_is_replayed_on_spark(monkeypatch: pytest.MonkeyPatch, t
 def test_the_local_engine_refuses_what_only_spark_can_read() -> None:
     with pytest.raises(ReplayError, match=f"{S3}: a URL is read by Spark.*--engine spark"):
         replay(S3, "local")
-
-
-STRATEGY = """
-import os
-from kafka_assignors.strategies import Range
-
-class Leaves(Range):
-    name = "leaves"
-    def assign(self, group):
-        os._exit(3)
-
-class Talks(Range):
-    name = "talks"
-    def assign(self, group):
-        print("x" * 100)
-        return super().assign(group)
-"""
-
-RUN = """
-import sys
-from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.result import ReplayError, ReplayOptions
-sys.path.append(sys.argv[1])
-options = ReplayOptions(sys.argv[2], strategies=(sys.argv[3],), sample_groups=0)
-try:
-    print(len(run_replay(options, lambda _: None, engine="local").verdicts) > 12)
-except ReplayError as error:
-    print(error)
-"""
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("strategy", "said"),
-    [("Leaves", "a process ended while it ran strategy 'strange_strategies:Leaves'"), ("Talks", "True")],
-)
-def test_a_strategy_that_ends_its_process_or_prints_does_no_harm(
-    tmp_path: Path, strategy: str, said: str
-) -> None:
-    (tmp_path / "strange_strategies.py").write_text(dedent(STRATEGY))
-    history = write_history(tmp_path / "history", bad(), {"orders": 4})
-    done = python(RUN, tmp_path, history, f"strange_strategies:{strategy}")
-    assert said in done.stdout, done.stderr
-    assert len(done.stdout.splitlines()) == 1

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -15,6 +16,7 @@ from kafka_assignors_replay.history.faults import THRESHOLDS, Culprit, FaultFind
 from kafka_assignors_replay.history.rebalances import Generation
 from kafka_assignors_replay.history.records import MemberRecord
 from spark_validation.tests.groups import START
+from spark_validation.tests.test_rebalances import generation
 
 CRASH_LOOP, FLAPPING, EXPIRED, CAME_BACK, DEPLOYMENT, SCALED = FaultKind
 
@@ -41,31 +43,14 @@ class Life:
         *,
         came: Sequence[MemberRecord] = (),
         went: Sequence[MemberRecord] = (),
-        replacement: bool = False,
-        decodes: bool = True,
-        starts_late: bool = False,
-        incarnation: int = 1,
+        **given: Any,
     ) -> Life:
         self._now += timedelta(seconds=seconds)
         for member in went:
             del self._members[member.member_id]
         self._members.update({member.member_id: member for member in came})
-        number = len(self.records) + 1
-        record = Generation(
-            group="g",
-            incarnation=incarnation,
-            generation=number,
-            offset=number,
-            timestamp=self._now,
-            protocol="range",
-            empty=not self._members,
-            replacement=replacement,
-            skipped=0,
-            starts_late=starts_late,
-            reason=None if decodes else "a byte is missing",
-            members=dict(self._members),
-        )
-        self.records.append(record)
+        record = generation(len(self.records) + 1, *self._members.values(), **given)
+        self.records.append(replace(record, timestamp=self._now))
         return self
 
     def faults(self, **thresholds: float) -> list[Culprit]:
@@ -91,10 +76,6 @@ def restarts(life: Life, name: str, times: int, *, stays: float = 60, away: floa
 # What one member does
 
 
-def test_a_group_without_changes_has_no_fault() -> None:
-    assert Life(A, B).then(10).then(10).faults() == []
-
-
 def test_scaling_up_and_down_later_is_two_episodes_without_a_fault() -> None:
     up, down = Life(A, B).then(10, came=[C]).then(2 * 3600, went=[C]).faults()
     assert (up.kind, up.joins, up.leaves) == (SCALED, 1, 0)
@@ -112,19 +93,6 @@ def test_three_quick_restarts_in_a_row_are_a_crash_loop_and_two_are_not() -> Non
     assert kinds(restarts(Life(A, B), "a", 2).faults()) == [CAME_BACK]
     [fault] = restarts(Life(A, B), "a", 3).faults()
     assert (fault.kind, fault.restarts, fault.generations) == (CRASH_LOOP, 3, 6)
-
-
-def test_a_member_with_a_longer_stay_in_between_is_in_no_crash_loop() -> None:
-    life = restarts(Life(A, B), "a", 3, stays=11 * MINUTE)
-    assert kinds(life.faults()) == [CAME_BACK]
-    assert kinds(life.faults(short_stay_s=12 * MINUTE)) == [CRASH_LOOP]
-
-
-def test_a_member_that_is_away_too_long_for_a_restart_but_joins_often_flaps() -> None:
-    life = restarts(Life(A, B), "a", 4, away=6 * MINUTE)
-    assert kinds(life.faults()) == [FLAPPING]
-    assert kinds(life.faults(flapping=5)) == [SCALED]
-    assert kinds(life.faults(flapping_s=10 * MINUTE)) == [SCALED]
 
 
 @pytest.mark.parametrize(
@@ -201,13 +169,6 @@ def test_a_deployment_that_stops_all_members_first_is_a_deployment() -> None:
     assert (fault.kind, fault.members, fault.generations) == (DEPLOYMENT, 2, 3)
 
 
-def test_two_deployments_are_two() -> None:
-    life = rolling(Life(A, B), "ab")
-    life.then(3600, went=[someone("new-a")]).then(5, came=[someone("x")])
-    life.then(5, went=[someone("new-b")]).then(5, came=[someone("y")])
-    assert kinds(life.faults()) == [DEPLOYMENT, DEPLOYMENT]
-
-
 def test_static_members_that_are_replaced_in_place_are_a_deployment_without_a_generation() -> None:
     life = Life(*(someone(name, 0, instance=name) for name in "ab"))
     for name in "ab":
@@ -217,23 +178,6 @@ def test_static_members_that_are_replaced_in_place_are_a_deployment_without_a_ge
     assert (fault.kind, fault.members, fault.generations) == (DEPLOYMENT, 2, 0)
 
 
-def test_a_wave_that_leaves_a_member_out_is_no_deployment() -> None:
-    assert kinds(rolling(Life(A, B, C), "ab").faults()) == [SCALED] * 4
-
-
-def test_a_wave_whose_newcomers_leave_again_is_no_deployment() -> None:
-    life = rolling(Life(A, B, C), "ab")
-    life.then(10, went=[someone("new-b")]).then(10, came=[someone("new-b", 1)])
-    assert DEPLOYMENT not in kinds(rolling(life, "c").faults())
-
-
-def test_a_wave_that_takes_too_long_or_pauses_is_no_deployment() -> None:
-    life = rolling(Life(A, B), "ab", seconds=200)
-    assert kinds(life.faults()) == [DEPLOYMENT]
-    assert DEPLOYMENT not in kinds(life.faults(deployment_s=599))
-    assert DEPLOYMENT not in kinds(life.faults(deployment_gap_s=199))
-
-
 def test_a_deployment_is_found_among_other_changes() -> None:
     life = Life(A, B, C, someone("d")).then(30, went=[someone("d")])
     life = rolling(life, "abc").then(301, came=[someone("e")])
@@ -241,16 +185,48 @@ def test_a_deployment_is_found_among_other_changes() -> None:
     assert {fault.client_id for fault in life.faults()} == {None, "java-d", "java-e"}
 
 
-def test_a_single_member_that_is_replaced_is_no_deployment() -> None:
-    assert DEPLOYMENT not in kinds(rolling(Life(A), "a").faults())
+def two_deployments() -> Life:
+    life = rolling(Life(A, B), "ab")
+    life.then(3600, went=[someone("new-a")]).then(5, came=[someone("x")])
+    return life.then(5, went=[someone("new-b")]).then(5, came=[someone("y")])
+
+
+def newcomers_leave() -> Life:
+    life = rolling(Life(A, B, C), "ab")
+    life.then(10, went=[someone("new-b")]).then(10, came=[someone("new-b", 1)])
+    return rolling(life, "c")
+
+
+LONG_STAYS = restarts(Life(A, B), "a", 3, stays=11 * MINUTE)
+LONG_AWAY = restarts(Life(A, B), "a", 4, away=6 * MINUTE)
+SLOW_WAVE = rolling(Life(A, B), "ab", seconds=200)
+
+KINDS: dict[str, tuple[Life, dict[str, float], list[FaultKind]]] = {
+    "no changes": (Life(A, B).then(10).then(10), {}, []),
+    "long stays between restarts": (LONG_STAYS, {}, [CAME_BACK]),
+    "stays that count as short": (LONG_STAYS, {"short_stay_s": 12 * MINUTE}, [CRASH_LOOP]),
+    "away too long for a restart, and joins often": (LONG_AWAY, {}, [FLAPPING]),
+    "not often enough": (LONG_AWAY, {"flapping": 5}, [SCALED]),
+    "not in that time": (LONG_AWAY, {"flapping_s": 10 * MINUTE}, [SCALED]),
+    "two deployments": (two_deployments(), {}, [DEPLOYMENT, DEPLOYMENT]),
+    "a wave that leaves a member out": (rolling(Life(A, B, C), "ab"), {}, [SCALED] * 4),
+    "a wave whose newcomers leave again": (newcomers_leave(), {}, [*[SCALED] * 3, CAME_BACK, SCALED, SCALED]),
+    "a slow wave": (SLOW_WAVE, {}, [DEPLOYMENT]),
+    "a wave that takes too long": (SLOW_WAVE, {"deployment_s": 599}, [SCALED] * 4),
+    "a wave that pauses": (SLOW_WAVE, {"deployment_gap_s": 199}, [SCALED] * 4),
+    "a single member that is replaced": (rolling(Life(A), "a"), {}, [SCALED] * 2),
+    "a history that starts late": (Life(A, B, starts_late=True), {}, []),
+    "a history that starts with the group": (Life(A, B, starts_late=False), {}, [SCALED] * 2),
+    "a group that is created again": (Life(A).then(10, incarnation=2), {}, [SCALED]),
+}
+
+
+@pytest.mark.parametrize(("life", "thresholds", "found"), KINDS.values(), ids=KINDS)
+def test_kinds_of_faults(life: Life, thresholds: dict[str, float], found: list[FaultKind]) -> None:
+    assert kinds(life.faults(**thresholds)) == found
 
 
 # Unknown evidence
-
-
-def test_the_first_record_of_a_history_that_starts_late_is_compared_with_nothing() -> None:
-    assert Life(A, B, starts_late=True).faults() == []
-    assert kinds(Life(A, B, starts_late=False).faults()) == [SCALED, SCALED]
 
 
 def test_nothing_is_compared_across_a_generation_that_does_not_decode() -> None:
@@ -264,10 +240,6 @@ def test_lost_records_or_unknown_members_prevent_a_finding() -> None:
     for doubtful in (replace(last, lost=3), replace(last, problem="members are missing")):
         life.records[-1] = doubtful
         assert life.faults() == []
-
-
-def test_a_recreated_group_begins_without_members() -> None:
-    assert kinds(Life(A).then(10, incarnation=2).faults()) == [SCALED]
 
 
 def test_the_state_of_the_fault_finder_does_not_grow_with_the_history() -> None:

@@ -5,7 +5,7 @@ Both engines read the same rows here; what they make of rows of these types is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 from kafka_assignors_replay.engine import ENGINES
 from kafka_assignors_replay.history.records import FIRST_MICROS, LAST_MICROS, from_micros, to_micros
 from kafka_assignors_replay.history_files import (
@@ -33,8 +32,7 @@ from kafka_assignors_replay.schemas import RAW
 from kafka_assignors_replay.schemas import TOPICS as TOPICS_COLUMNS
 from kafka_assignors_replay.spark.read import read_first, recorded_records
 from kafka_assignors_replay.spark.spark_session import one_line_errors, spark_session
-from spark_validation.tests.folding import fold
-from spark_validation.tests.groups import ALL, RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
+from spark_validation.tests.groups import ALL, START, Log, member
 from spark_validation.tests.replaying import replay, replay_on_both_engines
 
 ZONE = "spark.sql.session.timeZone"
@@ -44,12 +42,11 @@ TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "r
 Rows = list[tuple[Any, ...]]
 
 
-def table(change: Callable[[list[dict[str, Any]]], object] = lambda rows: None) -> pa.Table:
-    """Three generations of a group, with the rows that `change` modifies."""
+def table() -> pa.Table:
+    """Three generations of a group."""
     log = Log()
-    rows = log.three_generations("g")
-    change(rows)
-    return pa.Table.from_pylist(rows, RAW_SCHEMA)
+    log.three_generations("g")
+    return log.table()
 
 
 def with_column(name: str, values: Any, kind: Any = None) -> pa.Table:
@@ -69,7 +66,7 @@ def not_utf8(rows: int) -> pa.Array:
 
 def write_topics(folder: Path, *rows: dict[str, Any], since: Any = None) -> None:
     """Write a catalogue; `since` replaces the column of times."""
-    topics = pa.Table.from_pylist(rows, TOPICS_SCHEMA)
+    topics = pa.Table.from_pylist(rows, TOPICS_COLUMNS)
     if since is not None:
         topics = topics.set_column(topics.schema.names.index("from"), "from", since)
     pq.write_table(topics, folder / TOPICS)
@@ -212,7 +209,7 @@ def test_files_of_several_units_lie_in_one_folder(engine: str, tmp_path: Path, f
     log = Log()
     for number, kind in enumerate([first, *TIMES]):
         log.generation("g", number + 1, member("a", gets=ALL))
-        rows = pa.Table.from_pylist([log.records[-1]], RAW_SCHEMA)
+        rows = pa.Table.from_pylist([log.records[-1]], RAW)
         rows = rows.set_column(2, "timestamp", rows["timestamp"].cast(kind))
         pq.write_table(rows, raw / f"[{number:02}] %20.parquet")
     assert read(tmp_path, engine)[0] == rows_of(log.table(), RAW)
@@ -255,27 +252,6 @@ def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(engine: str, tmp_pa
     assert from_micros(LAST_MICROS) == datetime(9999, 12, 31, 23, 59, 59, 999_000, timezone.utc)
     write_topics(tmp_path, TOPIC, since=pa.array([2**62]).cast(kind))
     assert [row["from"] for row in read_topics(tmp_path, engine)] == [LAST_MICROS]
-
-
-def test_values_of_many_mebibytes_are_read_or_named() -> None:
-    many, log = 4 << 20, Log()
-    assignment = encode_assignment(ConsumerAssignment(0, ALL, bytes(many)))
-    log.generation("g", 4, member("a")._replace(assignment=assignment))
-
-    def grow(rows: list[dict[str, Any]]) -> None:
-        rows[1]["value"] += bytes(many)
-        rows.append({**log.records[0], "offset": 3})
-        rows.append({**rows[0], "offset": 4, "value": bytes(many)})
-        rows.append({**rows[0], "offset": 5, "key": b"\0\2" + bytes(many)})
-        rows.append({**rows[0], "offset": 6, "key": b"\xff" * many})
-
-    found = [output.sums for output in fold(table(grow).to_pylist())]
-    assert sum(sums.records["records"] for sums in found) == 7
-    assert sum(sums.records["generations"] for sums in found) == 3
-    assert sum(sums.records["other_records"] for sums in found) == 1
-    listed = [reason for sums in found for *_, reason in sums.undecodable]
-    assert len(listed) == 3
-    assert all(len(reason) < 1_000 for reason in listed), listed
 
 
 def of_topics(raw: pa.Table, *others: tuple[int, bytes]) -> pa.Table:

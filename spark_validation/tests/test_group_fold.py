@@ -14,8 +14,7 @@ from spark_validation.tests.folding import sorted_records, sums_of, work_on
 from spark_validation.tests.groups import Log, member
 from spark_validation.tests.report_sample import timeline
 from spark_validation.tests.test_bad_histories import bad
-from spark_validation.tests.test_kip848_fold import ORDERS
-from spark_validation.tests.test_kip848_groups import story
+from spark_validation.tests.test_kip848_fold import ORDERS, story
 
 NAMES = ("range", "cooperative-sticky")
 

@@ -7,10 +7,13 @@ from operator import attrgetter
 import pytest
 
 from compat_tests.support.group_records import encode_key
-from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.history.consumer_offsets import GroupMember, OffsetCommitKey
+from kafka_assignors_replay.history.generations import LifeFold, Record
+from kafka_assignors_replay.history.kip848_fold import EpochFold
 from kafka_assignors_replay.history.records import RecordKind, decode_record, group_of
-from spark_validation.tests.folding import History, fold, history_of, sums_of
-from spark_validation.tests.groups import ALL, Log, member
+from spark_validation.tests.folding import History, history_of, sums_of
+from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member
 
 
 def story() -> Log:
@@ -119,39 +122,6 @@ def test_records_that_do_not_decode_are_listed_with_place_and_reason() -> None:
     assert sums["g"].records["generations"] == 2
 
 
-def test_a_record_whose_key_names_no_group_is_listed() -> None:
-    log = Log()
-    for key in (None, b"", b"\0\2\0\2\xff\xfe"):
-        log.append(key, b"")
-    outputs = [sums.undecodable for sums in (sums_of([row])[None] for row in log.records)]
-    assert [listed[0][2] for listed in outputs] == [None] * 3
-    assert outputs[0][0][3] == "key: is null"
-
-
-def test_copies_are_counted_and_conflicting_records_are_not_chosen_between() -> None:
-    log = Log()
-    for number in (1, 2):
-        log.generation("g", number, member("a", gets=ALL))
-    log.records += [dict(log.records[0]), {**log.records[1], "value": b"\0\3"}]
-    (output,) = fold(log.records)
-    counts = output.sums.records
-    assert [counts[name] for name in ("records", "duplicates", "generations", "undecodable")] == [4, 2, 1, 1]
-    assert (output.sums.facts.seen, output.sums.facts.last_offset) == (1, 0)
-    ((partition, offset, group, reason),) = output.sums.undecodable
-    assert (partition, offset, group) == (0, 1, "g")
-    assert "different records" in reason
-
-
-def test_every_group_at_a_place_of_conflict_lacks_its_record() -> None:
-    log = Log()
-    for group in ("a", "b", "c"):
-        log.generation(group, 1, member("m", gets=ALL))
-    for record in log.records:
-        record["offset"] = 0
-    found = {name: sums.records["undecodable"] for name, sums in sums_of(log.records).items()}
-    assert found == {"a": 1, "b": 1, "c": 1}
-
-
 @pytest.mark.parametrize("group", ["g", "gg", "ü", "g-1", ""])
 def test_the_group_is_cut_from_the_key_without_decoding_it(group: str) -> None:
     log = Log()
@@ -159,3 +129,71 @@ def test_the_group_is_cut_from_the_key_without_decoding_it(group: str) -> None:
     log.epoch(group, 2)
     for record in log.records:
         assert group_of(record["key"]) == group.encode()
+
+
+# What the members of a generation claim shows whether records before it are lost
+
+
+def shows_loss(log: Log) -> list[bool]:
+    """Whether each generation of the log shows that a record before it is missing."""
+    life = LifeFold(EpochFold(Catalogue(())), torn=False)
+    found = []
+    for each in log.records:
+        key, value = each["key"], each["value"]
+        record = Record(0, len(found), 0, key, value)
+        found += [seen.shows_loss for seen in life.feed(record, decode_record(key, value))]
+    return found
+
+
+def test_a_member_that_owns_what_no_record_gave_it_proves_that_records_are_lost() -> None:
+    log = Log()
+    log.generation("g", 1, member("a", gets=ALL))
+    kept, came = member("a", gets=LOW, owned=LOW, generation=4), member("b", gets=HIGH)
+    log.generation("g", 5, kept, came)
+    log.generation("g", 8, kept, member("c", gets=HIGH, owned=HIGH, generation=7))
+    assert shows_loss(log) == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "rejoins",
+    [member("a", gets=ALL), member("a", gets=ALL, owned=ALL, generation=4)],
+    ids=["skipped numbers alone", "what it had, by a generation that was overtaken"],
+)
+def test_nothing_shows_a_loss(rejoins: GroupMember) -> None:
+    log = Log()
+    log.generation("g", 1, member("a", gets=ALL))
+    log.generation("g", 5, rejoins)
+    assert shows_loss(log) == [False, False]
+
+
+def test_a_member_may_still_have_what_it_had_before_the_last_assignment() -> None:
+    log = Log()
+    log.generation("g", 1, member("a", gets=ALL))
+    log.generation("g", 2, member("a", gets=LOW, owned=ALL, generation=1), member("b"))
+    log.generation("g", 5, member("a", gets=LOW, owned=ALL, generation=4), member("b", gets=HIGH))
+    assert shows_loss(log) == [False, False, False]
+
+
+def test_what_a_member_had_before_it_left_is_no_longer_its_own() -> None:
+    log = Log()
+    log.generation("g", 1, member("a", gets=ALL), member("b"))
+    log.generation("g", 2, member("b", gets=ALL))
+    log.generation("g", 5, member("a", gets=LOW, owned=LOW, generation=4), member("b", gets=HIGH))
+    assert shows_loss(log) == [False, False, True]
+
+
+def test_a_claim_is_not_compared_with_another_life_of_the_group() -> None:
+    log = Log()
+    log.generation("g", 7, member("a", gets=ALL))
+    log.tombstone("g")
+    log.generation("g", 1, member("b", gets=ALL))
+    log.generation("g", 5, member("b", gets=ALL), member("a", owned=LOW, generation=4))
+    assert shows_loss(log) == [False, False, True]
+
+
+def test_a_record_that_does_not_decode_is_lost() -> None:
+    log = Log()
+    log.generation("g", 1, member("a", gets=ALL))
+    log.append(log.records[-1]["key"], b"broken")
+    log.generation("g", 3, member("a", gets=ALL))
+    assert shows_loss(log) == [False, True]

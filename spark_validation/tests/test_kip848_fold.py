@@ -1,24 +1,18 @@
-"""Records of a KIP-848 group become generations; facts that the records lack are reported."""
+"""Records of KIP-848 groups become generations; facts that the records lack are reported."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import json
+from collections import Counter
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_replay.history.consumer_offsets import (
-    ConsumerGroupKey,
-    ConsumerGroupRecord,
-    decode_group_metadata,
-    decode_key,
-)
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.history.kip848_fold import (
     DEFAULT_ASSIGNOR,
     MEMBERS_FROM_BEFORE,
@@ -26,17 +20,16 @@ from kafka_assignors_replay.history.kip848_fold import (
     UNPROVEN,
     UNREADABLE,
     WITHOUT_METADATA,
-    EpochFold,
 )
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMemberState,
     PartitionMetadata,
     ResolvedRegularExpression,
     TopicMetadata,
-    decode_consumer_group_value,
 )
 from kafka_assignors_replay.history.rebalances import Cause, Generation
-from kafka_assignors_replay.history.records import to_micros
+from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows
+from spark_validation.tests.folding import History, history_of, raw_rows, sums_of
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, Partitions, member, new_member, topic_id
 
 PAYMENTS = {"payments": [0, 1]}
@@ -52,31 +45,14 @@ def catalogue(**partitions: int) -> Catalogue:
 ORDERS = catalogue(orders=4, payments=2)
 
 
-def feed(folder: EpochFold, record: dict[str, Any]) -> Iterator[Generation | None]:
-    """What a record completes: generations, and None where the group ends. b"broken" does not decode."""
-    key, value = decode_key(record["key"]), record["value"]
-    if not isinstance(key, ConsumerGroupKey):
-        if value is None:
-            folder.classic_tombstone()
-        else:
-            classic = decode_group_metadata(value)
-            folder.classic(classic.generation, bool(classic.members))
-    elif value == b"broken":
-        folder.unreadable(key)
-    else:
-        said = None if value is None else decode_consumer_group_value(key.type, value)
-        for each in folder.feed(record["timestamp"], key, said):
-            yield each and replace(each, offset=record["offset"])
-
-
-def fold_with_ends(log: Log, topics: Catalogue = ORDERS) -> list[Generation | None]:
-    folder = EpochFold(topics)
-    return [each for record in log.records for each in feed(folder, record)]
-
-
 def fold(log: Log, topics: Catalogue = ORDERS) -> list[Generation]:
     """The generations from the records of one group."""
-    return [each for each in fold_with_ends(log, topics) if each is not None]
+    return [each for each, _ in history_of(log.records, topics).get("g", [])]
+
+
+def of(found: History, group: str, *names: str) -> list[tuple[object, ...]]:
+    """The values of these names in each generation of the group."""
+    return [attrgetter(*names)(generation) for generation, _ in found[group]]
 
 
 def shares(generation: Generation) -> dict[str, dict[str, list[int]]]:
@@ -180,22 +156,6 @@ def test_an_assignment_is_unknown_if_a_member_left_while_it_was_made() -> None:
     assert fold(log)[-1].problem == MEMBERS_WENT
 
 
-def test_a_group_without_members_is_an_empty_generation_and_its_end_a_tombstone() -> None:
-    log = settled()
-    log.removes("g", "a")
-    log.epoch("g", 4)
-    log.removes("g", "b")
-    log.assigns("g", 5, {}, metadata_hash=0)
-    log.deletes("g")
-    log.assigns("g", 2, {"z": ALL}, z=new_member())
-    *_, empty, end, again = fold_with_ends(log)
-    assert (empty.empty, empty.generation, empty.members) == (True, 5, {})
-    assert end is None
-    assert (again.generation, shares(again), again.problem) == (2, {"z": ALL}, None)
-    assert not again.continues
-    assert not again.starts_late
-
-
 def test_a_group_that_starts_over_without_a_tombstone_is_another_one() -> None:
     log = settled()
     log.assigns("g", 2, {"z": ALL}, z=new_member())
@@ -206,27 +166,15 @@ def test_a_group_that_starts_over_without_a_tombstone_is_another_one() -> None:
 # Static members.
 
 
-def a_static_member_leaves() -> Log:
-    """pod-0 and pod-1, of which pod-0 leaves temporarily."""
+def test_a_static_member_that_returns_with_another_subscription_makes_a_further_epoch() -> None:
     log = Log()
     pods = {name: new_member(instance=f"pod-{number}") for number, name in enumerate("ab")}
     log.assigns("g", 2, {"a": LOW, "b": HIGH}, **pods)
     log.reaches("g", "a", AWAY, LOW)
     log.removes("g", "a")
-    return log
-
-
-def a_static_member_returns() -> Log:
-    """The same, and pod-0 returns with another member id."""
-    log = a_static_member_leaves()
     log.describes("g", "a2", new_member(instance="pod-0"))
     log.target("g", "a2", LOW)
     log.reaches("g", "a2", 2, LOW)
-    return log
-
-
-def test_a_static_member_that_returns_with_another_subscription_makes_a_further_epoch() -> None:
-    log = a_static_member_returns()
     log.assigns("g", 3, {"a2": PAYMENTS, "b": ALL}, a2=new_member(["payments"], instance="pod-0"))
     generations = fold(log)
     assert [each.generation for each in generations] == [2, 2, 3]
@@ -298,50 +246,102 @@ def test_a_pattern_that_matches_other_topics_is_said() -> None:
     assert [each.facts for each in fold(log)] == [(), pattern, pattern, ()]
 
 
-# Groups that change their protocol.
+# Groups that change their protocol, or end.
 
 
-def moved_to_kip848(log: Log) -> Log:
+def story() -> Log:
+    """A group that moves to KIP-848 and back, a KIP-848 group that is recreated, and a classic group."""
+    log = Log()
     log.generation("g", 5, member("a", gets=LOW), member("b", gets=HIGH))
     log.tombstone("g")
     log.assigns("g", 5, {"a": LOW, "b": HIGH}, a=new_member(), b=new_member())
     log.assigns("g", 6, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}}, c=new_member())
+    for kind in (8, 7, 5):
+        for name in ("a", "b", "c"):
+            log.part("g", ConsumerGroupRecord(kind), None, name)
+    log.deletes("g")
+    log.generation("g", 6, member("a", gets=LOW), member("b", gets=HIGH))
+    log.generation("g", 7, member("a", gets=ALL))
+
+    log.assigns("again", 2, {"x": ALL}, x=new_member())
+    log.reaches("again", "x", 2, ALL, ConsumerGroupMemberState.UNRELEASED_PARTITIONS)
+    log.removes("again", "x")
+    log.epoch("again", 3, 0)
+    log.deletes("again")
+    log.assigns("again", 2, {"y": ALL}, y=new_member())
+
+    log.generation("old", 1, member("m", gets=ALL))
     return log
 
 
-def test_a_classic_group_that_moves_to_kip848_goes_on_with_its_life() -> None:
-    same, joined = fold(moved_to_kip848(Log()))
-    assert (same.generation, same.continues, same.starts_late) == (5, True, False)
-    assert same.facts == ((Cause.MIGRATION, "classic to consumer"),)
-    assert (joined.generation, joined.continues, joined.problem) == (6, False, None)
+@pytest.fixture(scope="module")
+def found() -> History:
+    return history_of(story().records, ORDERS)
 
 
-def test_a_classic_group_that_was_deleted_before_has_no_part_in_it() -> None:
+def test_a_group_keeps_its_life_when_it_changes_its_protocol(found: History) -> None:
+    assert of(found, "g", "type", "generation", "incarnation", "replacement") == [
+        ("classic", 5, 1, False),
+        ("consumer", 5, 1, True),
+        ("consumer", 6, 1, False),
+        ("classic", 6, 1, True),
+        ("classic", 7, 1, False),
+    ]
+    assert of(found, "g", "starts_late") == [True, False, False, False, False]
+    assert set(of(found, "g", "skipped", "lost", "problem")) == {(0, 0, None)}
+    assert [causes for _, causes in found["g"]] == [
+        ["unknown"],  # the history starts with it
+        *(["migration"], ["join"], ["departure", "migration"], ["departure"]),
+    ]
+
+
+def test_a_group_that_was_deleted_and_made_again_begins_another_life(found: History) -> None:
+    assert of(found, "again", "generation", "incarnation", "empty", "starts_late", "problem") == [
+        (2, 1, False, False, None),
+        (3, 1, True, False, None),
+        (2, 2, False, False, None),
+    ]
+    assert [[*each.members] for each, _ in found["again"]] == [["x"], [], ["y"]]
+    assert [causes for _, causes in found["again"]] == [["join"], ["departure"], ["join"]]
+
+
+def test_a_deleted_group_has_no_part_in_the_life_of_one_with_the_other_protocol() -> None:
     log = Log()
     log.generation("g", 1, member("a", gets=ALL))
     log.generation("g", 2)
     log.tombstone("g")
     settled(log)
-    first = fold(log)[0]
-    assert not first.continues
-    assert first.facts == ()
-
-
-@pytest.mark.parametrize("with_members", [True, False])
-def test_a_group_that_moves_back_goes_on_with_its_life_and_a_deleted_one_does_not(with_members: bool) -> None:
-    log, folder = settled(), EpochFold(ORDERS)
-    if with_members:
-        for kind in (7, 5):
-            for name in ("a", "b"):
-                log.part("g", ConsumerGroupRecord(kind), None, name)
-    else:
-        for name in ("a", "b"):
-            log.removes("g", name)
-        log.epoch("g", 4, 0)
+    for name in "ab":
+        log.removes("g", name)
+    log.epoch("g", 4, 0)
     log.deletes("g")
-    for record in log.records:
-        list(feed(folder, record))
-    assert folder.classic(3 if with_members else 4, True) is with_members
+    log.generation("g", 4, member("a", gets=ALL))
+    assert [(each.type, each.generation, each.incarnation, each.facts) for each in fold(log)] == [
+        *(("classic", 1, 1, ()), ("classic", 2, 1, ())),
+        *(("consumer", 2, 2, ()), ("consumer", 3, 2, ()), ("consumer", 4, 2, ())),
+        ("classic", 4, 3, ()),
+    ]
+
+
+def test_classic_groups_pass_as_they_are(found: History) -> None:
+    names = ("type", "generation", "starts_late", "lost", "problem", "facts")
+    assert of(found, "old", *names) == [("classic", 1, False, 0, None, ())]
+
+
+def test_members_of_both_protocols_are_alike(found: History) -> None:
+    shares = {
+        (each.offset, name): {topic: [*numbers] for topic, numbers in member.assigned.items()}
+        for each, _ in found["g"]
+        for name, member in each.members.items()
+        if each.generation == 6
+    }
+    assert shares == {
+        (13, "a"): LOW,
+        (13, "b"): {"orders": [2]},
+        (13, "c"): {"orders": [3]},
+        (26, "a"): LOW,
+        (26, "b"): HIGH,
+    }
 
 
 # Missing records.
@@ -398,9 +398,64 @@ def test_tombstones_of_what_is_not_known_do_nothing() -> None:
     assert len(fold(settled(log))) == 2
 
 
+def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt() -> None:
+    log = settled()
+    log.epoch("g", 4)
+    log.targets("g", 4, {"a": HIGH})
+    log.records[-2]["value"] = b"\0\0\x05"
+    ((_, offset, group, reason),) = sums_of(log.records, ORDERS)["g"].undecodable
+    assert (offset, group) == (11, "g")
+    assert "topic_partitions" in reason
+    last = of(history_of(log.records, ORDERS), "g", "generation", "problem")[-1]
+    assert last == (4, "a record that it rests on does not decode")
+
+
 # Real brokers.
 
+SCENES = Path(__file__).parent / "data" / "kip848"
+"""The records of a Kafka 4.4.0 broker while `spark_validation.recording.kip848` played."""
 
-def recorded_catalogue(folder: Path) -> Catalogue:
-    rows = pq.read_table(folder / "topics.parquet").to_pylist()
-    return Catalogue.from_rows({**row, "from": to_micros(row["from"])} for row in rows)
+
+def test_groups_of_a_real_broker_are_what_was_done_to_them() -> None:
+    found = history_of(raw_rows(SCENES), catalogue_of(catalogue_rows(str(SCENES))))
+    for group in found:
+        assert set(of(found, group, "problem", "lost", "skipped", "starts_late")) == {(None, 0, 0, False)}
+    lives = {group: {*of(found, group, "incarnation")} for group in ("moved", "pods", "again")}
+    assert lives == {"moved": {1}, "pods": {1}, "again": {1, 2}}
+
+    def causes_in(group: str) -> list[tuple[int, str]]:
+        return [(each.generation, "+".join(causes)) for each, causes in found[group]]
+
+    assert causes_in("moved") == [
+        *[(0, "created"), (1, "join"), (2, "join"), (2, "migration"), (3, "join")],
+        *[(3, "departure+migration"), (4, "migration"), (5, "departure"), (6, "departure")],
+    ]
+    assert causes_in("pods") == [
+        *[(2, "join"), (3, "join"), (3, "static-replacement"), (4, "partitions-added"), (5, "expiry")],
+    ]
+    assert causes_in("patterns") == [(2, "join"), (3, "pattern"), (4, "departure")]
+    assert causes_in("again") == [
+        *[(2, "join"), (3, "join"), (4, "departure"), (5, "departure")],
+        *[(2, "join"), (3, "departure")],
+    ]
+
+
+def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(recorded: str) -> None:
+    raw = [row for row in raw_rows(recorded) if (row["key"] or b"")[4:].startswith(b"audit-trail")]
+    found = history_of(raw, catalogue_of(catalogue_rows(recorded)))
+    (counts,) = [sums.records for sums in sums_of(raw).values()]
+    assert counts["records"] == counts["kip848_records"]
+    assert of(found, "audit-trail", "generation") == list(range(2, 59))
+    assert {*of(found, "audit-trail", "skipped", "problem", "incarnation")} == {(0, None, 1)}
+
+    causes = Counter("+".join(causes) for _, causes in found["audit-trail"])
+    happened = Counter(
+        each["what"]
+        for each in json.loads((Path(recorded) / "events.json").read_text())
+        if each["group"] == "audit-trail"
+    )
+    # One of the members (process 22963) was killed before it joined.
+    assert causes["join"] == happened["start"] - 1 == 29
+    assert causes["departure"] == happened["stop"] + happened["killed"] - 1 == 26
+    assert causes["partitions-added"] == 2  # of stock and of payments
+    assert causes.total() == 57

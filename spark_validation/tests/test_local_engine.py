@@ -21,6 +21,7 @@ from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import RAW
 from spark_validation.tests.groups import Log, member, write_history
+from spark_validation.tests.replaying import replay
 
 pytestmark = pytest.mark.exhaustive
 
@@ -82,7 +83,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fi
         os_file = pa.OSFile
         monkeypatch.setattr(pa, "OSFile", lambda path, mode: os_file("/dev/full", mode))
     with pytest.raises(ReplayError, match="records cannot be written there: No space left on device"):
-        run_replay(ReplayOptions(path=path, strategies=("range",)), lambda _: None, engine="local")
+        replay(path, strategies=("range",))
 
 
 def story() -> Log:

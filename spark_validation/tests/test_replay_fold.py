@@ -18,6 +18,7 @@ from kafka_assignors_replay.result import RECORDED, Mode
 from spark_validation.tests.folding import measured, replay_group
 from spark_validation.tests.groups import ALL, HIGH, LOW
 from spark_validation.tests.test_rebalances import generation, had
+from tests.hostile_strategy import HOSTILE, RuiningLater
 
 FOUR = Catalogue([CatalogueEntry(None, Topic("orders", 4))])
 NAMES = ("range", "sticky", "cooperative-sticky")
@@ -237,3 +238,18 @@ def test_the_brokers_assignors_have_one_target_and_no_rounds(name: str) -> None:
     assert (measured(first).rounds, measured(first).max_load) == (1, 4)
     assert (measured(second).rounds, measured(second).moved, measured(second).max_load) == (1, 2, 2)
     assert_paused_until_the_next_heartbeat(second)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_strategy_that_modifies_its_arguments_changes_only_its_own_rows(hostile: type[Strategy]) -> None:
+    expected = list(replay_group(JOIN_AND_LEAVE, FOUR, STRATEGIES))
+    strategies = {"first": hostile(), **STRATEGIES, "last": hostile()}
+    found = list(replay_group(JOIN_AND_LEAVE, FOUR, strategies))
+    assert [row for row in found if row.strategy not in ("first", "last")] == expected
+    assert any(measured(row).moved for row in expected if row.strategy == RECORDED)
+    own = [row for row in found if row.strategy in ("first", "last")]
+    if hostile is RuiningLater:
+        optimal = [row._replace(strategy="") for row in expected if row.strategy == "cooperative-sticky"]
+        assert [row._replace(strategy="") for row in own if row.strategy == "last"] == optimal
+    else:
+        assert all(row.problem for row in own)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import tracemalloc
 from dataclasses import fields, replace
 from datetime import timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_assignors.strategies import strategy_names
+from kafka_assignors_cli.output_files import write_lines
 from kafka_assignors_replay.history.pause_model import PauseModel
 from kafka_assignors_replay.replay_tables import print_replay
 from kafka_assignors_replay.report.as_html import html_report
-from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.report.as_json import json_report, json_report_lines
 from kafka_assignors_replay.report.findings import (
     GroupFinding,
     find,
@@ -348,7 +352,7 @@ def test_the_tables_say_all_without_javascript(elements: Elements) -> None:
 
 
 def test_a_result_without_verdicts_can_be_reported() -> None:
-    result = replace(sample(), verdicts=(), timeline=())
+    result = replace(sample(), groups=(), verdicts=(), timeline=(), damaged=())
     assert "none would gain from a change" in html_report(result)
     assert json.loads(json_report(result))["findings"] == []
 
@@ -368,6 +372,26 @@ def test_the_json_report_holds_the_result_and_what_it_means() -> None:
     assert document["truth"]["holds"] is True
     assert document["undecodable"][0]["offset"] == 99
     assert document["history"]["first_timestamp"] == "2026-03-01T12:00:00+00:00"
+
+
+@pytest.mark.exhaustive
+def test_the_memory_for_writing_the_json_report_does_not_grow_with_its_text(tmp_path: Path) -> None:
+    count = 150
+    result = sample(groups=tuple(f"group-{number}" for number in range(count)))
+    file = tmp_path / "report.json"
+    before = gc.get_threshold()
+    gc.set_threshold(1_000)  # the replay command, which tests run in this process, lets garbage lie longer
+    tracemalloc.start()
+    try:
+        write_lines(file, json_report_lines(result))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.set_threshold(*before)
+    assert file.stat().st_size > 20_000 * count
+    # For the writer its buffer, one line, the encoder, and uncollected garbage; for each group its finding,
+    # which has a rank among all findings.
+    assert peak < (1 << 20) + (1 << 10) * count
 
 
 def test_no_report_holds_a_secret() -> None:
@@ -422,3 +446,50 @@ def test_every_count_of_the_history_is_in_the_report_and_what_is_left_out_on_the
     print_replay(result)
     shown = " ".join(capsys.readouterr().out.split())
     assert [name for name in IN_EXCLUDED_DATA if f"{counts[name]:,}" not in shown] == []
+
+
+# The order of the page
+
+
+def section(document: str, name: str) -> str:
+    found = re.search(rf'<section id="{name}">.*?</section>', document, re.DOTALL)
+    assert found is not None
+    return " ".join(found[0].split())
+
+
+def without_closed_expanders(html: str) -> str:
+    """The visible part of the page before a reader opens an expander."""
+    innermost = re.compile(r"<details[^>]*(?<!open)>(?:(?!<details).)*?</details>", re.DOTALL)
+    while (shorter := innermost.sub(_summary, html)) != html:
+        html = shorter
+    return html
+
+
+def _summary(details: re.Match[str]) -> str:
+    return details[0].partition("<summary>")[2].partition("</summary>")[0]
+
+
+def test_the_first_list_has_ten_changes_and_the_table_behind_it_has_all() -> None:
+    pairs = [
+        (verdict(f"g-{n:02}", RECORDED, moved=50), verdict(f"g-{n:02}", "sticky", moved=n)) for n in range(12)
+    ]
+    first = section(html_report(result_of(*(each for pair in pairs for each in pair))), "verdict")
+    assert first.count('<li class="gain">') == 10
+    seen = without_closed_expanders(first)
+    assert "All figures of 12 groups, before and after, 2 more changes among them" in seen
+    assert "<table" not in seen
+    assert first.count('<tr> <th scope="row">') == 12
+
+
+def test_a_check_that_passes_is_a_figure_and_one_that_fails_is_open_and_comes_first() -> None:
+    result = sample()
+    passing = html_report(result)
+    assert "20 of 20 assignments match" in section(passing, "verdict")
+    assert "<table" not in without_closed_expanders(section(passing, "accuracy"))
+    [java, aiokafka] = result.truth.clients
+    truth = replace(result.truth, clients=(replace(java, matched=19, unexplained=1), aiokafka))
+    failing = html_report(replace(result, truth=truth))
+    first = section(failing, "verdict")
+    assert "19 of 20 assignments match" in first
+    assert first.index("The accuracy check fails") < first.index('<ul class="verdict">')
+    assert "<table" in without_closed_expanders(section(failing, "accuracy"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no browser to open the report in: {install}")
     file: Path = tmp_path_factory.mktemp("report") / "report.html"
     file.write_text(html_report(sample(groups=SHOWN)), encoding="utf-8")
-    with Page(executable) as page:
+    with closing(Page(executable)) as page:
         page.open(file.as_uri())
         page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
         yield page

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors_replay.engine import check_sample, draw
-from kafka_assignors_replay.history.group_fold import FoldWork, fold_sorted
+from kafka_assignors_replay.history.group_fold import FoldWork
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.local_engine import LocalEngine
 from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck
 from spark_validation.tests.folding import work_on
 from spark_validation.tests.groups import write_history
-from spark_validation.tests.test_kip848_fold import ORDERS
-from spark_validation.tests.test_kip848_groups import story
+from spark_validation.tests.test_kip848_fold import ORDERS, story
 
 pytestmark = pytest.mark.exhaustive
 
@@ -84,9 +83,3 @@ def test_details_that_differ_are_an_error(folded: Folded, monkeypatch: pytest.Mo
     monkeypatch.setattr(engine, "details", lambda groups: {b"again": of_another})
     with pytest.raises(ReplayError, match="group 'again' differently, in its timeline and owners"):
         check_sample(engine, work, found.values(), ("again",))
-
-
-def test_sums_are_the_same_after_their_way_between_processes(folded: Folded) -> None:
-    engine, work, found = folded
-    outputs = fold_sorted(engine.records_of([b"g", b"again", b"old"]), work)
-    assert {each.sums.group: each.sums for each in outputs} == found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.report.as_html import html_report
-from kafka_assignors_replay.result import ReplayOptions
+from spark_validation.tests.replaying import replay
+from tools.watch_picture import PICTURE, picture
 
 pytestmark = pytest.mark.exhaustive
 
@@ -30,10 +31,24 @@ def without_versions(document: str) -> str:
 
 def test_the_sample_report_is_what_the_replay_writes_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    options = ReplayOptions(
-        path="spark_validation/recorded",
-        strategies=made_by_make("STRATEGIES"),
-        groups=made_by_make("SAMPLE_GROUPS"),
-    )
-    now = html_report(run_replay(options, lambda _: None, engine="local"))
+    strategies, groups = made_by_make("STRATEGIES"), made_by_make("SAMPLE_GROUPS")
+    now = html_report(replay("spark_validation/recorded", strategies=strategies, groups=groups))
     assert without_versions(now) == without_versions(SAMPLE.read_text("utf-8")), "run make sample-report"
+
+
+# The picture of kafka-assignors watch
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(svg: str) -> list[str]:
+    """The words of the picture; their layout depends on the release of rich."""
+    found = (text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
+    return " ".join(found).split()
+
+
+def test_the_picture_is_of_the_table_as_it_is() -> None:
+    shown = texts(PICTURE.read_text(encoding="utf-8"))
+    assert shown == texts(picture()), "run: make watch-picture"
+    assert "checkout" in shown

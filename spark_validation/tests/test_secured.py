@@ -13,10 +13,9 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
 from kafka_assignors_replay.archive.folder import ArchiveError
 from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult, run_archive
-from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.result import ReplayError, ReplayOptions, ReplayResult
-from spark_validation.tests.groups import Log, member
-from spark_validation.tests.replaying import folding_here
+from kafka_assignors_replay.result import ReplayError, ReplayResult
+from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member
+from spark_validation.tests.replaying import replay
 
 pytestmark = pytest.mark.exhaustive  # no Spark: a replay of a cluster is one of a temporary archive
 
@@ -29,14 +28,13 @@ LEAST, MOST = -(2**31), 2**31 - 1
 
 def history() -> Log:
     log = Log()
-    low, high, everything = {"orders": [0, 1]}, {"orders": [2, 3]}, {"orders": [0, 1, 2, 3]}
-    log.generation("billing", 1, member("a", gets=everything))
-    log.generation("billing", 2, member("a", gets=low), member("b", gets=high))
+    log.generation("billing", 1, member("a", gets=ALL))
+    log.generation("billing", 2, member("a", gets=LOW), member("b", gets=HIGH))
     # A member may subscribe to an invalid topic name, and any client may write a record.
-    log.generation("nameless", 1, member("a", ("orders", "", "a b"), gets=everything))
-    log.generation("nameless", 2, member("a", ("orders", "", "a b"), gets=low), member("b", gets=high))
-    log.generation("forged", LEAST, member("a", gets=everything))
-    log.generation("forged", MOST, member("a", gets=low), member("b", gets=high))
+    log.generation("nameless", 1, member("a", ("orders", "", "a b"), gets=ALL))
+    log.generation("nameless", 2, member("a", ("orders", "", "a b"), gets=LOW), member("b", gets=HIGH))
+    log.generation("forged", LEAST, member("a", gets=ALL))
+    log.generation("forged", MOST, member("a", gets=LOW), member("b", gets=HIGH))
     return log
 
 
@@ -59,17 +57,9 @@ def archived(who: Principal, folder: Path) -> ArchiveResult:
     return run_archive(options, lambda phase, so_far: None, lambda _: None, threading.Event())
 
 
-def replayed(who: Principal) -> ReplayResult:
-    options = ReplayOptions(
-        bootstrap_servers=who.bootstrap,
-        topic=RECORDS,
-        client_config=who.properties,
-        timeout_seconds=5,
-        strategies=("range",),
-        sample_groups=0,
-    )
-    with folding_here():
-        return run_replay(options, lambda _: None, engine="local")
+def replayed(who: Principal, groups: tuple[str, ...] | None = None) -> ReplayResult:
+    cluster = {"bootstrap_servers": who.bootstrap, "topic": RECORDS, "client_config": who.properties}
+    return replay(strategies=("range",), sample_groups=0, timeout_seconds=5, groups=groups, **cluster)
 
 
 def test_an_archive_needs_to_read_its_topic_and_no_group(secured: SecuredCluster, tmp_path: Path) -> None:
@@ -98,12 +88,12 @@ def test_without_the_right_to_read_it_is_named(
 def test_a_replay_needs_to_read_its_topic_and_no_group(secured: SecuredCluster) -> None:
     found = replayed(secured.principal(READ, ORDERS))
     assert found.warnings == ()
-    assert {group.group: group.replayed_rebalances for group in found.groups} == {
-        "billing": 2,
-        "nameless": 2,
-        "forged": 2,
-    }
+    of_each = {group.group: group.replayed_rebalances for group in found.groups}
+    assert of_each == dict.fromkeys(("billing", "nameless", "forged"), 2)
     assert found.history.skipped_numbers == MOST
+    alone = replayed(secured.principal(READ, ORDERS), ("billing",))
+    assert {group.group: group.replayed_rebalances for group in alone.groups} == {"billing": 2}
+    assert alone.verdicts == tuple(each for each in found.verdicts if each.group == "billing")
 
 
 def test_a_replay_goes_on_without_a_hidden_topic_and_names_it(secured: SecuredCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from pyspark.sql import functions as F
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_replay.spark.spark_session import JVM_ENDED, SPARK_ERRORS, one_line
-from spark_validation.tests.groups import Log, member, write_history
+from spark_validation.tests.groups import Log, write_history
+from tests.test_cli import without_progress
 
 
 def into_a_file(spark: SparkSession, folder: Path) -> None:
@@ -74,34 +76,43 @@ except ReplayError as error:
 """
 
 
-def test_a_jvm_that_ended_is_said(tmp_path: Path) -> None:
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    log = Log()
+    log.three_generations("g")
+    return write_history(tmp_path / "history", log)
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    changed = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False, env=changed)
+
+
+def replay_on_spark(history: str, *arguments: str, **environment: str) -> list[str]:
+    """The lines that the command says as it fails."""
+    asked = ["replay", history, "--strategy", "range", "--engine", "spark", *arguments]
+    done = python("-m", "kafka_assignors_cli", *asked, **environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    return without_progress(done.stderr).splitlines()
+
+
+def test_a_jvm_that_ended_is_said(history: str) -> None:
     """A JVM ends like this when it runs out of memory."""
-    log = Log()
-    log.generation("g", 1, member("a", gets={"orders": [0]}))
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_JVM, write_history(tmp_path, log)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=HANG_S,
-    )
-    assert done.stdout == f"Spark failed: {JVM_ENDED}\n"
+    done = python("-c", WITHOUT_JVM, history)
+    assert (done.returncode, done.stdout) == (0, f"Spark failed: {JVM_ENDED}\n")
 
 
-def test_properties_that_spark_refuses_are_an_error_of_one_line(tmp_path: Path) -> None:
-    log = Log()
-    log.generation("g", 1, member("a", gets={"orders": [0]}))
+def test_properties_that_spark_refuses_are_an_error_of_one_line(history: str, tmp_path: Path) -> None:
     properties = tmp_path / "spark.properties"
     properties.write_text("spark.executor.memory 1m\n")
-    asked = ["--strategy", "range", "--engine", "spark", "--spark-config", str(properties)]
-    done = subprocess.run(
-        [sys.executable, "-m", "kafka_assignors_cli", "replay", write_history(tmp_path, log), *asked],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=HANG_S,
-    )
-    assert done.returncode == 2
-    last = done.stderr.splitlines()[-1]
+    *_, last = replay_on_spark(history, "--spark-config", str(properties))
     assert "Spark does not start: " in last
     assert "Executor memory" in last
+
+
+def test_a_missing_java_is_named(history: str, tmp_path: Path) -> None:
+    engine, *_, last = replay_on_spark(history, PATH=str(tmp_path), JAVA_HOME="")
+    assert engine == "kafka-assignors: engine: spark (as asked for)"
+    assert last.startswith("kafka-assignors: error: ")
+    assert "Java" in last

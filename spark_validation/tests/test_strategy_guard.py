@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -50,11 +51,6 @@ class Endless(_Own):
             pass
 
 
-class Asleep(_Own):
-    def misbehave(self) -> None:
-        time.sleep(10_000)
-
-
 class Suppresses(_Own):
     """Continues after each of the first two exceptions that should end it."""
 
@@ -86,6 +82,13 @@ class Verbose(_Own):
         raise RuntimeError("line\n" * 100_000)
 
 
+class Talks(_Own):
+    """Prints, and goes on."""
+
+    def misbehave(self) -> None:
+        print("hello")
+
+
 class KillsItsProcess(_Own):
     def misbehave(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -97,16 +100,18 @@ class KillsOneOfTwo(Strategy):
     name = "own"
 
     def assign(self, group: Group) -> Assignment:
+        busy = Path(os.environ["BUSY"])
         if any("checkout" in member_id for member_id in group.members):
-            time.sleep(3)
+            while not busy.exists():
+                time.sleep(0.05)
             os.kill(os.getpid(), signal.SIGKILL)
+        busy.touch()
         time.sleep(60)
         return Range().assign(group)
 
 
 FAILURES = {
     Endless: "StrategyTimeout: no assignment within 0.5 s",
-    Asleep: "StrategyTimeout: no assignment within 0.5 s",
     Suppresses: "StrategyTimeout: no assignment within 0.5 s",
     Exits: "SystemExit: the strategy asked to end the process, with 3",
     Unreadable: "UnreadableError: its text raises ValueError",
@@ -129,13 +134,14 @@ def history(tmp_path: Path) -> str:
     return write_history(tmp_path / "history", log, {"orders": 3})
 
 
-def verdicts(history: str, engine: str, *strategies: str) -> dict[tuple[str, str], Verdict]:
+def verdicts(history: str, engine: str, *strategies: str, **given: Any) -> dict[tuple[str, str], Verdict]:
     options = ReplayOptions(
         path=history,
         strategies=strategies,
         modes=(Mode.ONE_STEP,),
         groups=("checkout",),
         strategy_timeout_s=LIMIT_S,
+        **given,
     )
     result = run_replay(options, lambda _: None, engine=engine)
     return {(verdict.group, verdict.strategy): verdict for verdict in result.verdicts}
@@ -156,6 +162,12 @@ def test_a_strategy_that_misbehaves_has_failed_and_the_others_have_their_figures
         assert all(len(failure) < 1_000 for failure in verdict.failures)
 
 
+def test_what_a_strategy_prints_is_not_on_stdout(history: str, capfd: pytest.CaptureFixture[str]) -> None:
+    found = verdicts(history, "local", spec(Talks), sample_groups=0)
+    assert found["checkout", spec(Talks)].failed == 0
+    assert capfd.readouterr().out == ""
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_strategy_that_ends_its_process_is_named_with_its_group_and_offset(
     spark: SparkSession, history: str, engine: str
@@ -168,7 +180,10 @@ def test_a_strategy_that_ends_its_process_is_named_with_its_group_and_offset(
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two processes")
-def test_a_process_that_ends_because_another_one_did_is_not_named(history: str) -> None:
+def test_a_process_that_ends_because_another_one_did_is_not_named(
+    history: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUSY", str(tmp_path / "busy"))
     own = f"{__name__}:KillsOneOfTwo"
     options = ReplayOptions(path=history, strategies=(own,), groups=("checkout", "billing"))
     with pytest.raises(ReplayError) as error:

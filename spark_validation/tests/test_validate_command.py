@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from kafka_assignors_cli import main
 from kafka_assignors_replay import validate_command
-from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, write_history
+from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
 
 RULE = """
@@ -142,8 +142,8 @@ def test_workers_run_a_strategy_in_a_file_and_import_no_other_file_beside_it(
 ) -> None:
     assert spark is SparkSession.getActiveSession()
     log = Log()
-    log.generation("payments", 1, member("a", gets={"orders": [0, 1]}))
-    history = write_history(tmp_path / "history", log, {"orders": 2})
+    log.three_generations("payments")
+    history = write_history(tmp_path / "history", log, {"orders": 4})
     hostile = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
     for name in ("json", "sched"):
         (tmp_path / f"{name}.py").write_text(hostile, encoding="utf-8")
@@ -161,8 +161,7 @@ def test_a_history_is_replayed_under_what_the_policy_names(
     tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = Log()
-    log.generation("payments", 1, member("a", gets=ALL))
-    log.generation("payments", 2, member("a", gets=LOW), member("b", gets=HIGH))
+    log.three_generations("payments")
     history = write_history(tmp_path / "history", log, {"orders": 4})
     policy.write_text(
         RULE + RULE.replace("no more", "twice").replace("max", "min").replace("1.0", "2"), "utf-8"

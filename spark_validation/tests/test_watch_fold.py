@@ -24,7 +24,7 @@ from spark_validation.tests.conftest import RECORDED as HISTORY
 from spark_validation.tests.folding import fold, raw_rows
 from spark_validation.tests.groups import write_history
 from spark_validation.tests.test_forged_records import forged
-from spark_validation.tests.test_kip848_groups import story
+from spark_validation.tests.test_kip848_fold import story
 
 pytestmark = pytest.mark.exhaustive  # pure Python, and the same with every PySpark
 

@@ -19,7 +19,6 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.arguments import UserError
 from kafka_assignors_ops.watch.exporter import WsgiApp, registry, serving
-from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_ops.watch.metric_table import (
     GROUP_METRICS,
     WATCH_METRICS,
@@ -27,8 +26,7 @@ from kafka_assignors_ops.watch.metric_table import (
     WatchedMetric,
     WatchStatus,
 )
-from kafka_assignors_replay.catalogue import Catalogue
-from spark_validation.tests.test_watch_fleet import feed, joined
+from spark_validation.tests.test_watch_fleet import feed, followed, joined
 
 NAMES = (
     "plain", "", 'he said "no"', "two\nlines", "back\\slash", "\\n", "ends with \\", '"', "{a=\"b\"} 1",
@@ -37,7 +35,7 @@ NAMES = (
 
 
 def scrape_of(*names: str, caught_up: bool = True) -> Callable[[], Scrape]:
-    fleet = Fleet(Catalogue(()), FleetLimits())
+    fleet = followed()
     feed(fleet, joined(*names))
     status = WatchStatus(up=True, caught_up=caught_up, lag=7, errors=2)
     return lambda: Scrape(fleet.snapshot(0), status)
@@ -101,7 +99,7 @@ def test_names_follow_the_conventions() -> None:
 
 
 def test_counters_of_a_group_begin_at_0_with_all_their_labels() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits())
+    fleet = followed()
     feed(fleet, joined("g"), history=True)
     (group,) = fleet.snapshot(0).groups
     for metric in GROUP_METRICS:

@@ -47,23 +47,13 @@ def warm_listener(journal: JournalWriter, spec: MemberSpec) -> Any:
     """A listener that restores partitions before the member gets them."""
 
     class Listener(type(listener(ConsumerRebalanceListener, journal, spec))):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self._warm: set[TopicPartition] = set()
-
         async def on_partitions_warming(self, partitions: set[TopicPartition]) -> None:
             await asyncio.sleep(spec.restoring_s(len(partitions)))
-            self._warm |= partitions
-
-        def on_warming_cancelled(self, partitions: set[TopicPartition]) -> None:
-            self._warm -= partitions
+            self.warm |= partitions
 
         async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
             journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
-            await asyncio.sleep(spec.restoring_s(len(assigned - self._warm)))
-
-        def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-            super().on_partitions_revoked(revoked)
-            self._warm -= revoked
+            await asyncio.sleep(spec.restoring_s(len(assigned - self.warm)))
 
     return Listener()
 

@@ -6,8 +6,6 @@ If there is something to restore, ours restores it before it gets a partition, a
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterable
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
@@ -43,23 +41,9 @@ def warm_listener(journal: JournalWriter, spec: MemberSpec) -> Any:
     """A listener that restores partitions before the member gets them."""
 
     class Listener(type(listener(ConsumerRebalanceListener, journal, spec))):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self._warm: set[TopicPartition] = set()
-
         def on_partitions_warming(self, partitions: set[TopicPartition], cancelled: threading.Event) -> None:
             cancelled.wait(spec.restoring_s(len(partitions)))
-            self._warm |= partitions
-
-        def on_warming_cancelled(self, partitions: set[TopicPartition]) -> None:
-            self._warm -= partitions
-
-        def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-            journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
-            time.sleep(spec.restoring_s(len({*assigned} - self._warm)))
-
-        def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-            super().on_partitions_revoked(revoked)
-            self._warm -= {*revoked}
+            self.warm |= partitions
 
     return Listener()
 

@@ -80,18 +80,26 @@ def stand_by() -> tuple[MemberSpec, JournalWriter]:
 def listener(base: type, journal: JournalWriter, spec: MemberSpec) -> Any:
     """A rebalance listener of a client's own class that writes what it is told into the journal.
 
-    It restores what the member gets before it returns.
+    It restores what the member gets before it returns, except what is `warm`: what a subclass has restored
+    before the member got it.
     """
 
     class Listener(base):  # type: ignore[misc]  # the clients have classes of their own
+        def __init__(self) -> None:
+            self.warm: set[Any] = set()
+
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             journal.add(Kind.REVOKED, [tp.partition for tp in revoked])
+            self.warm.difference_update(revoked)
 
         on_partitions_lost = on_partitions_revoked
 
+        def on_warming_cancelled(self, partitions: set[Any]) -> None:
+            self.warm -= partitions
+
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
-            time.sleep(spec.restoring_s(len(list(assigned))))
+            time.sleep(spec.restoring_s(len({*assigned} - self.warm)))
 
     return Listener()
 

@@ -34,7 +34,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * A Java consumer with the same settings and reports as the other member programs.
  *
  * <p>The one argument is the specification of {@code compat_tests/support/member_reports.py}, in JSON; orders come on
- * standard input. {@code config} has further properties of the consumer. The consumer commits periodically and in
+ * standard input. Without assignors the broker assigns (KIP-848). The consumer commits periodically and in
  * {@code onPartitionsRevoked}, and leaves on SIGTERM or at the end of its standard input. Reports have the time of the
  * machine's monotonic clock in seconds: {@link System#nanoTime()} is CLOCK_MONOTONIC on Linux, as
  * {@code time.monotonic()} in Python is.
@@ -91,18 +91,18 @@ public final class ReportingMember implements ConsumerRebalanceListener {
         config.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "false");
         config.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, "100");
         config.put(ConsumerConfig.METADATA_MAX_AGE_CONFIG, spec.get("metadata_max_age_ms").asText());
-        if (!spec.get("assignors").isEmpty()) {
-            // The settings of the classic protocol: a consumer of KIP-848 refuses them.
+        if (spec.get("assignors").isEmpty()) {
+            config.put(ConsumerConfig.GROUP_PROTOCOL_CONFIG, "consumer"); // It refuses the settings of the other one.
+        } else {
             config.put(
                 ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
                 strings(spec.get("assignors")).stream().map(ASSIGNORS::get).toList());
             config.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, spec.get("session_timeout_ms").asText());
-            config.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, "300");
+            config.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, spec.get("heartbeat_interval_ms").asText());
         }
         putIfSet(config, ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, spec.get("instance_id"));
         putIfSet(config, ConsumerConfig.CLIENT_RACK_CONFIG, spec.get("rack"));
         putIfSet(config, ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, spec.get("max_poll_interval_ms"));
-        spec.path("config").fields().forEachRemaining(one -> putIfSet(config, one.getKey(), one.getValue()));
         return config;
     }
 
