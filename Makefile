@@ -2,7 +2,7 @@
 # the tests.
 PYTHON ?= python3
 # More than the two cores that a small machine has: what runs on brokers mostly waits.
-JOBS ?= 3
+JOBS ?= 4
 TOX_ARGS ?=
 SEE_ARGS ?=
 BROKER_ARGS ?=
