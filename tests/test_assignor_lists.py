@@ -25,14 +25,15 @@ class NoBatch(Strategy):
 
 
 class Ours(Assignor):
-    log = logging.getLogger("ours")
+    log = logging.getLogger(PACKAGE)
 
 
-Ours.__module__ = PACKAGE
+class OfAnotherClient(Assignor):
+    log = logging.getLogger("kafka_assignors_other")
 
 
 def require(*assignors: object) -> None:
-    require_cooperative(assignors, PACKAGE, "g")
+    require_cooperative(assignors, Ours, "g")
 
 
 class TestForgottenAssignor:
@@ -43,7 +44,7 @@ class TestForgottenAssignor:
 
     def test_an_assignor_without_its_list_is_told_the_list(self) -> None:
         with pytest.raises(TypeError, match=r"must be a list of assignors, not Ours\(Range"):
-            require_cooperative(cast("Any", Ours(Range())), PACKAGE, "g")
+            require_cooperative(cast("Any", Ours(Range())), Ours, "g")
 
     @pytest.mark.parametrize("given", [NoBatch(), NoBatch], ids=["instance", "class"])
     @pytest.mark.parametrize("attribute", ["metadata", "supported_protocols"])
@@ -64,6 +65,11 @@ class TestForgottenAssignor:
     def test_what_is_no_assignor_is_told_whose_to_pass(self) -> None:
         with pytest.raises(TypeError, match="is not an assignor of kafka_assignors_ours: others do not know"):
             require("StickyAssignor")
+
+    def test_an_assignor_for_another_client_is_told_what_to_import(self) -> None:
+        said = r"another client, of kafka_assignors_other: import the one of kafka_assignors_ours$"
+        with pytest.raises(TypeError, match=said):
+            require(OfAnotherClient(Range()))
 
 
 class TestSharedNames:

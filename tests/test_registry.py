@@ -237,6 +237,7 @@ def test_an_object_that_is_no_strategy_is_refused_with_what_it_lacks(
         ("raising_for_test:X", "importing 'raising_for_test' failed: RuntimeError: no licence"),
         ("a b:c", "neither a name nor of the form module:attribute"),
         (":X", "neither a name nor of the form module:attribute"),
+        ("mine.py:Mine(size=3)", r"or FILE.py:attribute; one with settings is an attribute too: "),
         ("module:", "neither a name nor of the form module:attribute"),
     ],
 )

@@ -10,6 +10,7 @@ removed at the end. `compose.yaml` starts the same with Docker.
 from __future__ import annotations
 
 import argparse
+import signal
 import socket
 import sys
 import time
@@ -38,6 +39,8 @@ def main() -> int:
     try:
         with KafkaCluster(ports=lambda count: [options.port, *free_ports(count - 1)]) as kafka:
             kafka.create_topic(options.topic, options.partitions)
+            # The producer has to end before its broker, or it complains: from here on Ctrl-C ends its loop.
+            signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
             print(
                 f"broker {kafka.bootstrap} in rack {RACKS[0]}, topic {options.topic} with "
                 f"{options.partitions} partitions, a record every {INTERVAL_S * 1000:.0f} ms; Ctrl-C ends it",
@@ -45,10 +48,11 @@ def main() -> int:
             )
             _produce(kafka.bootstrap, options.topic, options.partitions, stopping)
     except KeyboardInterrupt:
-        print("stopped")
+        pass
     except (KafkaError, JvmError) as error:
         print(error, file=sys.stderr)
         return 1
+    print("stopped")
     return 0
 
 

@@ -72,7 +72,8 @@ class Assignor:
     """
 
     log: ClassVar[Logger]
-    """The adapter's logger, which gets the findings about members, weights and assignments."""
+    """The adapter's logger, which gets the findings about members, weights and assignments. Its
+    name is that of the adapter's package."""
 
     strategy: Strategy
     weights: WeightSource | None
@@ -313,19 +314,20 @@ def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> Non
 MIGRATION_PAGE = "https://kafka-assignors.github.io/kafka-assignors/migrate/"
 
 
-def require_cooperative(assignors: Sequence[object], package: str, group_id: str) -> None:
+def require_cooperative(assignors: Sequence[object], adapter: type[Assignor], group_id: str) -> None:
     """Raise TypeError or ValueError for a list of assignors that a cooperative consumer cannot run.
 
-    `package` provides the assignors for this client. A list in which one strategy makes the others eager is
-    logged as a warning of the logger `<package>.eager`: it is right in the first restart of a migration
-    alone. A list that is eager altogether is a choice.
+    `adapter` is the base of the assignors for this client. A list in which one strategy makes the others
+    eager is logged as a warning of the logger `<package>.eager`: it is right in the first restart of a
+    migration alone. A list that is eager altogether is a choice.
     """
+    package = adapter.log.name
     if isinstance(assignors, str) or not isinstance(assignors, Sequence):
         raise TypeError(
             f"partition_assignment_strategy must be a list of assignors, not {assignors!r}: pass "
             "[CooperativeStickyAssignor()]"
         )
-    usable = [_require_ours(one, package) for one in assignors]
+    usable = [_require_ours(one, adapter, package) for one in assignors]
     require_unique_names(one.name for one in usable)
     if not usable:
         raise ValueError("partition_assignment_strategy is empty: pass [CooperativeStickyAssignor()]")
@@ -352,9 +354,14 @@ def require_cooperative(assignors: Sequence[object], package: str, group_id: str
         )
 
 
-def _require_ours(one: object, package: str) -> Assignor:
-    if isinstance(one, Assignor):
+def _require_ours(one: object, adapter: type[Assignor], package: str) -> Assignor:
+    if isinstance(one, adapter):
         return one
+    if isinstance(one, Assignor):
+        raise TypeError(
+            f"{one!r} in partition_assignment_strategy is an assignor for another client, of "
+            f"{one.log.name}: import the one of {package}"
+        )
     kind = one if isinstance(one, type) else type(one)
     if issubclass(kind, Assignor):
         raise TypeError(CLASS_GIVEN)

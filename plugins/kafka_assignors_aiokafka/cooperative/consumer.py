@@ -133,7 +133,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         require_group(group_id, "AIOKafkaConsumer")
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
-        require_cooperative(partition_assignment_strategy, "kafka_assignors_aiokafka", group_id)
+        require_cooperative(partition_assignment_strategy, assignor, group_id)
         require_intervals(settings)
         self._rack_of_member = require_client_rack(client_rack)
         rack: dict[str, Any] = {"client_rack": client_rack} if _HAS_RACK else {}

@@ -174,7 +174,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         require_group(group_id, "KafkaConsumer")
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
-        require_cooperative(partition_assignment_strategy, "kafka_assignors_kafka_python", group_id)
+        require_cooperative(partition_assignment_strategy, assignor, group_id)
         require_intervals(settings)
         self._rack_of_member = require_client_rack(client_rack)
         self._observer = require_observer("observer", observer)

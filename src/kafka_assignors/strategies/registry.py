@@ -154,7 +154,10 @@ def load_strategy(spec: str) -> Strategy:
 def _imported(target: str, spec: str) -> object:
     match = _MODULE_ATTRIBUTE.fullmatch(target)
     if match is None:
-        raise StrategyError(f"strategy {spec!r} is neither a name nor of the form module:attribute")
+        raise StrategyError(
+            f"strategy {spec!r} is neither a name nor of the form module:attribute or FILE.py:attribute; one "
+            "with settings is an attribute too: large = MyStrategy(size=3)"
+        )
     module_name, attribute = match["module"], match["attribute"]
     try:
         found: object = importlib.import_module(module_name)
