@@ -6,11 +6,20 @@ state (`IN_PLACE`). Every other call has its own scenario (`ALONE`), because it 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from compat_tests.differential.language import LONG_TEXT, Call, Given, Offset, Part, TopicName, of
+from compat_tests.differential.language import LONG_TEXT, Call, Given, Offset, Part, Scenario, TopicName, of
 
-__all__ = ["AIOKAFKA", "CONSTRUCTING", "KAFKA_PYTHON", "UNSENDABLE_SEEK", "Calls"]
+__all__ = [
+    "AIOKAFKA",
+    "CONSTRUCTING_STATE",
+    "KAFKA_PYTHON",
+    "UNSENDABLE_SEEK",
+    "Calls",
+    "sampled",
+    "scenarios_of",
+]
 
 P0, P1, UNASSIGNED = Part(0), Part(1), Part(99)
 ELSEWHERE, NOWHERE = Part(0, "elsewhere"), Part(0, "nowhere")
@@ -157,6 +166,7 @@ AIOKAFKA: Calls = (
     ),
     (
         *_ALONE,
+        of("drain", timeout_ms=50),
         of("getone"),
         of("getone", P0),
         of("getone", UNASSIGNED),
@@ -239,6 +249,7 @@ KAFKA_PYTHON: Calls = (
         of("commit", {P0: Offset(2**64)}, timeout_ms=A_WHILE),
         of("commit_async", {P0: Offset(None)}),
         of("commit_async", {P0: Offset(1, LONG_TEXT)}),
+        of("drain", timeout_ms=50),
         of("poll"),
         of("poll", timeout_ms=A_WHILE),
         of("poll", timeout_ms=A_WHILE, max_records=1, only_type=True),
@@ -249,3 +260,40 @@ KAFKA_PYTHON: Calls = (
         of("__exit__", None, None, None),
     ),
 )
+
+
+# ---- the scenarios of a client: its calls in each of its states
+
+CONSTRUCTING_STATE = "not constructed"
+
+_STARTING = ("start", "__aenter__")
+"""Methods that change the state of a consumer that is not started, and that a started consumer refuses."""
+
+
+def scenarios_of(state: str, calls: Calls) -> Iterable[Scenario]:
+    """Each call in this state: one scenario for all calls in place, and one for each other call."""
+    if state == CONSTRUCTING_STATE:
+        yield Scenario(state, CONSTRUCTING, "constructors")
+        return
+    in_place, alone = calls
+    starts = [call for call in in_place if call.method in _STARTING] if _is_not_started(state) else []
+    yield Scenario(state, tuple(call for call in in_place if call not in starts), "calls in place")
+    for call in (*starts, *alone):
+        yield Scenario(state, (call,))
+
+
+def sampled(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """The scenarios of a default run: all calls in place, and a third of the others, shifted by state.
+
+    Every state is included, and every method in some states.
+    """
+    states: dict[str, int] = {}
+    return [
+        each
+        for number, each in enumerate(scenarios)
+        if each.name or (number + states.setdefault(each.state, len(states))) % 3 == 0
+    ]
+
+
+def _is_not_started(state: str) -> bool:
+    return state.startswith("not started") or state == "closed before start"

@@ -6,7 +6,7 @@ symbolic: `Part(0)` is the first partition of the scenario's topic, and a value 
 `orders-0` in every run, although each run has its own topic.
 
     seek(orders-0, 1)          a call: method and arguments, which name its row in the tables
-    owning                     a state (`aiokafka_states`, `kafka_python_states`)
+    owning                     a state (`states`)
     result                     what the call returned or raised, or that it waits as long as the state lasts
     after                      assignment, subscription, paused partitions and positions right after the call
     listener                   the listener calls during the call

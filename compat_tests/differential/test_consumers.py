@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import itertools
+import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Producer
 from kafka import KafkaConsumer
 
-from compat_tests.differential import (
-    aiokafka_scene,
-    aiokafka_states,
-    kafka_python_scene,
-    kafka_python_states,
+from compat_tests.differential import states
+from compat_tests.differential.aiokafka_scene import AiokafkaScene
+from compat_tests.differential.calls import (
+    AIOKAFKA,
+    CONSTRUCTING_STATE,
+    KAFKA_PYTHON,
+    Calls,
+    sampled,
+    scenarios_of,
 )
-from compat_tests.differential.calls import AIOKAFKA, KAFKA_PYTHON, Calls
 from compat_tests.differential.comparison import (
     Both,
     Comparison,
@@ -34,9 +39,9 @@ from compat_tests.differential.comparison import (
     stale_parts,
 )
 from compat_tests.differential.holder import committed
+from compat_tests.differential.kafka_python_scene import KafkaPythonScene
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
-from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names, quiet, sampled, scenarios_of
-from compat_tests.differential.scene import ATTEMPTS, Stage
+from compat_tests.differential.scene import ATTEMPTS, Scene, Stage
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
@@ -44,16 +49,50 @@ from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 pytestmark = pytest.mark.timeout(900)
 
-_AIOKAFKA_AT_A_TIME, _KAFKA_PYTHON_AT_A_TIME = 40, 24
-_THREADS = 300
-"""Threads for members that hold a group; a scene of aiokafka has three at most."""
+
+@dataclass(frozen=True)
+class Client:
+    stock: type
+    ours: type
+    scene: type[Scene]
+    states: Mapping[str, states.State]
+    calls: Calls
+    patience_s: float
+    at_a_time: int
+    """The number of scenes at a time."""
+
+    @property
+    def scenarios(self) -> list[Scenario]:
+        return [each for state in self.states for each in scenarios_of(state, self.calls)]
+
+
+CLIENTS = {
+    "aiokafka": Client(
+        AIOKafkaConsumer,
+        CooperativeAIOKafkaConsumer,
+        AiokafkaScene,
+        states.OF_AIOKAFKA,
+        AIOKAFKA,
+        patience_s=1.0,
+        at_a_time=40,
+    ),
+    "kafka-python": Client(
+        KafkaConsumer,
+        CooperativeKafkaConsumer,
+        KafkaPythonScene,
+        states.OF_KAFKA_PYTHON,
+        KAFKA_PYTHON,
+        patience_s=1.5,
+        at_a_time=24,
+    ),
+}
 
 
 class Run:
     """Performs the scenarios of one client on one broker."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
+    def __init__(self, kafka: Kafka, client: Client) -> None:
+        self._kafka, self._client = kafka, client
         self._run = uuid.uuid4().hex[:8]
         self._topics = {role: f"{role}-{self._run}" for role in ("orders", "elsewhere", "nowhere")}
         self._numbers = itertools.count()
@@ -68,86 +107,35 @@ class Run:
         committed(kafka, "any")
 
     def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
-        raise NotImplementedError
-
-
-class AiokafkaRun(Run):
-    """Performs scenarios of aiokafka's consumers on one broker."""
-
-    def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
-        return self._on_a_loop(self._perform(scenarios, patience_s))
-
-    def _on_a_loop(self, what: Coroutine[Any, Any, Any]) -> Any:
-        loop = aiokafka_scene.scene_loop()
-        with ThreadPoolExecutor(_THREADS) as threads:
-            loop.set_default_executor(threads)
-            try:
-                return loop.run_until_complete(what)
-            finally:
-                loop.close()
-
-    async def _perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
-        some = asyncio.Semaphore(_AIOKAFKA_AT_A_TIME)
-
-        async def observe(kind: type[AIOKafkaConsumer], scenario: Scenario) -> Observations:
-            async with some:
-                for _ in range(ATTEMPTS):
-                    scene = aiokafka_scene.Scene(stage, kind, scenario, next(self._numbers))
-                    await asyncio.create_task(aiokafka_states.play(scene))
-                    if scene.is_reached:
-                        break
-                return scene.observed
-
         stage = Stage(self._kafka, self._topics, self._run, patience_s)
-        kinds = (AIOKafkaConsumer, CooperativeAIOKafkaConsumer)
-        found = await asyncio.gather(*(observe(kind, each) for each in scenarios for kind in kinds))
-        return list(zip(found[::2], found[1::2], strict=True))
 
-
-class KafkaPythonRun(Run):
-    """Performs scenarios of kafka-python's consumers on one broker."""
-
-    def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
-        stage = Stage(self._kafka, self._topics, self._run, patience_s)
-        kinds = (KafkaConsumer, CooperativeKafkaConsumer)
-
-        def observe(scenario: Scenario, kind: type[KafkaConsumer]) -> Observations:
+        def observe(scenario: Scenario, kind: type) -> Observations:
             for _ in range(ATTEMPTS):
-                scene = kafka_python_scene.Scene(stage, kind, scenario, next(self._numbers))
-                kafka_python_states.play(scene)
+                scene = self._client.scene(stage, kind, scenario, next(self._numbers))
+                asyncio.run(states.play(scene))
                 if scene.is_reached:
                     break
             return scene.observed
 
-        with ThreadPoolExecutor(_KAFKA_PYTHON_AT_A_TIME) as threads:
-            pairs = itertools.product(scenarios, kinds)
+        with ThreadPoolExecutor(self._client.at_a_time) as threads:
+            pairs = itertools.product(scenarios, (self._client.stock, self._client.ours))
             found = list(threads.map(lambda pair: observe(*pair), pairs))
         return list(zip(found[::2], found[1::2], strict=True))
 
 
-@dataclass(frozen=True)
-class Client:
-    stock: type
-    ours: type
-    run: type[Run]
-    states: Mapping[str, Any]
-    calls: Calls
-    patience_s: float
-
-    @property
-    def scenarios(self) -> list[Scenario]:
-        return [each for state in self.states for each in scenarios_of(state, self.calls)]
-
-
-CLIENTS = {
-    "aiokafka": Client(
-        AIOKafkaConsumer, CooperativeAIOKafkaConsumer, AiokafkaRun, aiokafka_states.STATES, AIOKAFKA, 1.0
-    ),
-    "kafka-python": Client(
-        KafkaConsumer, CooperativeKafkaConsumer, KafkaPythonRun, kafka_python_states.STATES, KAFKA_PYTHON, 1.5
-    ),
-}
 TABLES = {name: read_table(name) for name in CLIENTS}
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Disable logging and warnings: thousands of provoked errors would fill the report of a failed test."""
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +150,7 @@ def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Callable[[str], Co
             found = compare(
                 client.scenarios if complete else sampled(client.scenarios),
                 TABLES[name],
-                client.run(kafka).perform,
+                Run(kafka, client).perform,
                 patience_s=client.patience_s,
                 certain_s=10.0,
                 complete=complete,
@@ -207,6 +195,20 @@ def test_each_difference_in_the_table_occurs_in_each_state_and_call_that_it_name
     compared: Callable[[str], Comparison], client: str, row: Difference
 ) -> None:
     assert not stale_parts(row, compared(client))
+
+
+def public_names(consumer: type) -> set[str]:
+    """The public methods and properties of a consumer, including those that Python calls implicitly.
+
+    The constructor is not included, because it has its own state.
+    """
+    own = {"__del__", "__aiter__", "__anext__", "__aenter__", "__aexit__"}
+    own |= {"__iter__", "__next__", "__enter__", "__exit__"}
+    return {name for name in dir(consumer) if not name.startswith("_") or name in own & _defined(consumer)}
+
+
+def _defined(consumer: type) -> set[str]:
+    return {name for kind in consumer.__mro__ if kind is not object for name in vars(kind)}
 
 
 @pytest.mark.exhaustive

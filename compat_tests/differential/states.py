@@ -1,17 +1,16 @@
-"""The states of an aiokafka consumer: how it reaches each state, and stays there during the calls."""
+"""The states of a consumer: how it reaches each state, and stays there during the calls."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 
-from aiokafka import TopicPartition
+from compat_tests.differential.aiokafka_scene import AiokafkaScene
+from compat_tests.differential.language import PARTITIONS, Part
+from compat_tests.differential.scene import Scene
 
-from compat_tests.differential.aiokafka_scene import Scene, enter
-from compat_tests.differential.language import Part
-from compat_tests.differential.scene import HANG_S
-
-__all__ = ["STATES", "play"]
+__all__ = ["OF_AIOKAFKA", "OF_KAFKA_PYTHON", "play"]
 
 State = Callable[[Scene], Awaitable[None]]
 
@@ -24,7 +23,7 @@ async def not_constructed(scene: Scene) -> None:
 
 
 async def not_started(scene: Scene) -> None:
-    """Constructed with a topic."""
+    """Constructed with a topic; kafka-python's consumer starts with its first poll."""
     scene.construct(scene.orders)
     await scene.perform()
 
@@ -37,17 +36,17 @@ async def not_started_without_topics(scene: Scene) -> None:
 async def without_subscription(scene: Scene) -> None:
     """Started without a subscription."""
     scene.construct()
-    await scene.consumer.start()
+    await scene.start()
     await scene.perform()
 
 
 async def assigned_by_hand(scene: Scene) -> None:
     scene.construct()
-    await scene.consumer.start()
-    scene.consumer.assign([scene.resolve(Part(number)) for number in range(4)])
+    await scene.start()
+    scene.consumer.assign([scene.resolve(Part(number)) for number in range(PARTITIONS)])
     await scene.read_all()
     await scene.perform()
-    scene.observe("then", await scene.deliver())
+    await scene.observe_delivery()
 
 
 async def joining(scene: Scene) -> None:
@@ -55,31 +54,29 @@ async def joining(scene: Scene) -> None:
     holder = scene.holder()
     scene.construct()
     async with scene.held_by(holder):
-        await asyncio.get_running_loop().run_in_executor(None, holder.wait_until_assigned)
-        await scene.consumer.start()
-        scene.consumer.subscribe([scene.orders], listener=scene.listener)
-        await scene.until(
-            # The first JoinGroup only gets the member its id.
-            lambda: scene.wire.sent["JoinGroup"] == 2
-        )
+        await asyncio.to_thread(holder.wait_until_assigned)
+        join = scene.joins()
+        await scene.start()
+        scene.subscribe(scene.orders)
+        await join(2)  # The first JoinGroup only gets the member its id.
         await scene.perform()
-    scene.observe("then", await scene.deliver())
+    await scene.observe_delivery(after_join=True)
 
 
 async def owning(scene: Scene) -> None:
     """All partitions are owned, and read to their end."""
     await scene.own()
     await scene.perform()
-    scene.observe("then", await scene.deliver())
+    await scene.observe_delivery()
 
 
 async def owning_by_pattern(scene: Scene) -> None:
     scene.construct()
-    scene.consumer.subscribe(pattern=f"^{scene.orders}$", listener=scene.listener)
-    await scene.consumer.start()
+    scene.subscribe(pattern=f"^{scene.orders}$")
+    await scene.start()
     await scene.read_all()
     await scene.perform()
-    scene.observe("then", await scene.deliver())
+    await scene.observe_delivery()
 
 
 async def owning_with_automatic_commits(scene: Scene) -> None:
@@ -90,27 +87,27 @@ async def owning_with_automatic_commits(scene: Scene) -> None:
 async def owning_as_a_static_member(scene: Scene) -> None:
     await scene.own(group_instance_id="one")
     await scene.perform()
-    scene.observe("then", await scene.deliver())
+    await scene.observe_delivery()
 
 
-async def standing_by(scene: Scene) -> None:
+async def standing_by(scene: AiokafkaScene) -> None:
     """`start` has returned without an assignment: another member owns the only partition."""
     scene.construct(scene.stage.topics["elsewhere"])
     async with scene.first_member("elsewhere"):
-        await scene.within(scene.consumer.start())
+        await scene.start()
         await scene.perform()
 
 
-async def polling(scene: Scene) -> None:
+async def polling(scene: AiokafkaScene) -> None:
     """A `getmany` waits for records."""
     scene.unobserved.add("positions")  # It may read the records that a seek makes available.
     await scene.own()
-    pending = asyncio.ensure_future(scene.outcome(scene.consumer.getmany(timeout_ms=600_000)))
+    pending = asyncio.ensure_future(scene.outcome(lambda: scene.consumer.getmany(timeout_ms=600_000)))
     await scene.until(lambda: scene.consumer._subscription._fetch_count)
     await scene.perform()
     if not scene.scenario.name:
         scene.observe("pending", await pending)
-    scene.observe("then", await scene.deliver())
+    await scene.observe_delivery()
 
 
 async def rejoining(scene: Scene) -> None:
@@ -119,29 +116,21 @@ async def rejoining(scene: Scene) -> None:
     holder = scene.holder()
     async with scene.held_by(holder):
         await scene.settled_beside(holder)
-        join = scene.hold_lookups_until_join()
+        join = scene.rejoins()
         async with scene.held_by(scene.holder(name="newcomer")):
             await join(1)
             await scene.perform()
             holder.ask_to_end()
-    scene.observe("then", await scene.deliver())
+    await scene.observe_delivery(after_join=True)
 
 
 async def revoking(scene: Scene) -> None:
     """The listener's `on_partitions_revoked` runs, and makes the calls; the first partition is revoked."""
     await scene.own()
-    told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def in_listener(revoked: set[TopicPartition]) -> None:
-        scene.names.first = min(tp.partition for tp in revoked)
-        performing = asyncio.ensure_future(scene.perform())
-        performing.add_done_callback(lambda _: told.set_result(None))
-        await asyncio.shield(performing)
-
-    scene.in_revoked = in_listener
+    scene.calls_in_listener = True
     async with scene.held_by(scene.holder(scene.orders)):
-        await scene.within(told)
-    scene.observe("then", await scene.deliver())
+        await scene.polling_until(lambda: scene.has_called_in_listener)
+    await scene.observe_delivery(after_join=True)
 
 
 async def lost(scene: Scene) -> None:
@@ -150,85 +139,69 @@ async def lost(scene: Scene) -> None:
     holder = scene.holder()
     async with scene.held_by(holder):
         await scene.settled_beside(holder)
-        join = scene.hold_lookups_until_join()
+        join = scene.rejoins()
         await scene.expel()
         await join(2)  # The first JoinGroup only gets the member its id.
         await scene.perform()
-    scene.observe("then", await scene.deliver())
+    await scene.observe_delivery(after_join=True)
 
 
 async def stalled(scene: Scene) -> None:
     """No call was made for longer than `max_poll_interval_ms`, and the member has left."""
     await scene.own(max_poll_interval_ms=1500)
-    left = scene.wire.answered[
-        "LeaveGroup"
-    ]  # On a busy machine the member may have left and rejoined before.
-    await scene.until(lambda: scene.wire.answered["LeaveGroup"] > left)
-    if scene.is_stock:  # The stock consumer calls the listener at once; ours calls it in the next poll.
-        await scene.until(lambda: scene.told[-1].startswith("revoked"))
-    join = scene.wire.hold("JoinGroup")  # A call may start a rejoin; the later calls find it in flight.
+    await scene.has_left()
+    scene.wire.hold("JoinGroup")  # A call may start a rejoin; the later calls find it in flight.
     await scene.perform()
-    join.set()
-    scene.observe("then", await scene.deliver())
+    scene.wire.let_go("JoinGroup")
+    await scene.observe_delivery()
 
 
 async def closing(scene: Scene) -> None:
-    """`stop` runs in another task, and its LeaveGroup is in flight."""
+    """The consumer is being closed, and its LeaveGroup is in flight."""
     await scene.own()
-    leave = scene.wire.hold("LeaveGroup")
-    stopping = asyncio.ensure_future(scene.consumer.stop())
+    scene.wire.hold("LeaveGroup")
+    closing = asyncio.ensure_future(scene.closed())
     await scene.until(lambda: scene.wire.sent["LeaveGroup"])
     await scene.perform()
-    leave.set()
-    scene.observe("close under way", await scene.outcome(stopping, patience_s=HANG_S))
+    scene.wire.let_go("LeaveGroup")
+    scene.observe("close under way", await closing)
 
 
 async def closed(scene: Scene) -> None:
     await scene.own()
-    await scene.consumer.stop()
+    await scene.closed()
     await scene.perform()
 
 
 async def closed_before_start(scene: Scene) -> None:
     scene.construct(scene.orders)
-    await scene.consumer.stop()
+    await scene.closed()
     await scene.perform()
 
 
-STATES: dict[str, State] = {
-    state.__name__.replace("_", " "): state
-    for state in (
-        not_constructed,
-        not_started,
-        not_started_without_topics,
-        without_subscription,
-        assigned_by_hand,
-        joining,
-        owning,
-        owning_by_pattern,
-        owning_with_automatic_commits,
-        owning_as_a_static_member,
-        standing_by,
-        polling,
-        rejoining,
-        revoking,
-        lost,
-        stalled,
-        closing,
-        closed,
-        closed_before_start,
-    )
+OF_AIOKAFKA: dict[str, State] = {
+    name.replace("_", " "): state
+    for name, state in list(globals().items())
+    if inspect.iscoroutinefunction(state)
+}
+"""All functions above, by their names."""
+
+OF_KAFKA_PYTHON = {
+    name: state
+    for name, state in OF_AIOKAFKA.items()
+    # It has no `start`, and one thread at a time.
+    if state not in (not_started_without_topics, standing_by, polling)
 }
 
 
 async def play(scene: Scene) -> None:
     """Play the whole scenario."""
-    enter(scene)
     try:
-        await STATES[scene.scenario.state](scene)
+        await OF_AIOKAFKA[scene.scenario.state](scene)
     except Exception as error:
         scene.observe("state", f"not reached: {error!r}")
-    await scene.close()
-    await scene.look_around()
-    await scene.clean_up()
+    if scene.consumer is not None:
+        await scene.close()
+        await scene.look_around()
+        await scene.clean_up()
     await scene.look_up_committed()
