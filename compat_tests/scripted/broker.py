@@ -49,18 +49,9 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
 }
 """Kafka 2.3 and 2.4, without fetch sessions: the first versions with everything that the consumers need."""
 
-_REQUESTS = {
-    getattr(module, f"{name}Request").API_KEY: (name, getattr(module, f"{name}Request"))
-    for name in VERSIONS
-    for module in (consumer, metadata)
-    if hasattr(module, f"{name}Request")
-}
-_RESPONSES = {
-    name: getattr(module, f"{name}Response")
-    for name in VERSIONS
-    for module in (consumer, metadata)
-    if hasattr(module, f"{name}Response")
-}
+_SCHEMAS = {**vars(consumer), **vars(metadata)}
+_REQUESTS = {_SCHEMAS[f"{name}Request"].API_KEY: (name, _SCHEMAS[f"{name}Request"]) for name in VERSIONS}
+_RESPONSES = {name: _SCHEMAS[f"{name}Response"] for name in VERSIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +263,7 @@ class ScriptedBroker:
                 values = await group.answered(request, self.port)
             if not isinstance(scripted, Torn):
                 request.error_code = _error_code(values)
-            encoded = _encoded(self._response(name, values), version, correlation_id)
+            encoded = _encoded(_RESPONSES[name](**values), version, correlation_id)
             if isinstance(scripted, Torn):
                 encoded = encoded[: len(encoded) // 2]
             connection.writer.write(encoded * 2 if isinstance(scripted, Twice) else encoded)
@@ -285,18 +276,11 @@ class ScriptedBroker:
     def _api_versions(self) -> dict[str, Any]:
         one = metadata.ApiVersionsResponse.ApiVersion
         keys = {name: key for key, (name, _) in _REQUESTS.items()}
-        return {
-            "error_code": 0,
-            "api_keys": [
-                one(api_key=keys[name], min_version=least, max_version=most)
-                for name, (least, most) in self.versions.items()
-            ],
-            "throttle_time_ms": 0,
-        }
-
-    @staticmethod
-    def _response(name: str, values: Mapping[str, Any]) -> Any:
-        return _RESPONSES[name](**values)
+        supported = [
+            one(api_key=keys[name], min_version=least, max_version=most)
+            for name, (least, most) in self.versions.items()
+        ]
+        return {"api_keys": supported}
 
 
 def _error_code(values: Mapping[str, Any]) -> int:

@@ -20,7 +20,7 @@ import aiokafka.errors
 import kafka.errors
 
 from compat_tests.scripted.broker import Answer, Closed, Code, Late, Never, Torn, Twice
-from compat_tests.scripted.error_codes import ERRORS, ErrorCode
+from compat_tests.scripted.error_codes import ERRORS, UNKNOWN_CODE, ErrorCode
 from compat_tests.scripted.scenes import SCENES, Scene
 
 __all__ = [
@@ -166,7 +166,7 @@ def cells() -> Iterator[Cell]:
 
 _SAMPLED = (
     *("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
-    *("REBALANCE_IN_PROGRESS", "FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED", "(unknown)"),
+    *("REBALANCE_IN_PROGRESS", "FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED", f"error {UNKNOWN_CODE}"),
     *BROKEN,
 )
 

@@ -162,23 +162,19 @@ class Group:
         return self._values(request, 0, error_code, in_partitions)
 
     def _values(self, request: Request, port: int, code: int, in_partitions: bool) -> Mapping[str, Any]:
+        """The fields that differ from the schema's defaults."""
         body = request.body
         match request.api:
             case "FindCoordinator":
-                return {
-                    "throttle_time_ms": 0,
-                    "error_code": code,
-                    "error_message": None,
-                    "node_id": self.coordinator if code == 0 else -1,
-                    "host": "127.0.0.1" if code == 0 else "",
-                    "port": port if code == 0 else -1,
-                }
+                if code:
+                    return {"error_code": code, "node_id": -1, "port": -1}
+                return {"error_code": 0, "node_id": self.coordinator, "host": "127.0.0.1", "port": port}
             case "JoinGroup":
                 return self._join(request, code)
             case "SyncGroup":
                 return self._sync(body, code)
             case "Heartbeat":
-                return {"throttle_time_ms": 0, "error_code": code or self._heartbeat(body)}
+                return {"error_code": code or self._heartbeat(body)}
             case "LeaveGroup":
                 return self._leave(request, code)
             case "OffsetCommit":
@@ -236,11 +232,9 @@ class Group:
                 data = body.protocols[0].metadata
                 members = [of_member(member_id=member_id, group_instance_id=instance_id, metadata=data)]
                 members += [
-                    of_member(member_id=other, group_instance_id=None, metadata=metadata)
-                    for other, metadata in self.others.items()
+                    of_member(member_id=other, metadata=metadata) for other, metadata in self.others.items()
                 ]
         return {
-            "throttle_time_ms": 0,
             "error_code": code,
             "generation_id": -1 if code else self.generation,
             "protocol_name": "" if code else body.protocols[0].name,
@@ -266,7 +260,7 @@ class Group:
             else:
                 decoded = decode_assignment(assignment).partitions
                 self.assigned = [(topic, number) for topic, numbers in decoded.items() for number in numbers]
-        return {"throttle_time_ms": 0, "error_code": code, "assignment": assignment}
+        return {"error_code": code, "assignment": assignment}
 
     def _of_peer(self) -> bytes:
         if self.assigned is None:
@@ -282,113 +276,71 @@ class Group:
         body = request.body
         leaving = [one.member_id for one in body.members] if request.version >= 3 else [body.member_id]
         if not code:
-            code = (
-                14
-                if self.loading
-                else 0
-                if {self.member_id, self._promised} & {*leaving}
-                else UNKNOWN_MEMBER_ID
-            )
+            is_member = bool({self.member_id, self._promised} & {*leaving})
+            code = 14 if self.loading else 0 if is_member else UNKNOWN_MEMBER_ID
         if not code:
             self.member_id, self._promised, self.generation = "", "", self.generation + 1
         of_member = consumer.LeaveGroupResponse.MemberResponse
-        members = [of_member(member_id=one, group_instance_id=None, error_code=code) for one in leaving]
+        members = [of_member(member_id=one, error_code=code) for one in leaving]
         top = 0 if code == UNKNOWN_MEMBER_ID and request.version >= 3 else code
-        return {"throttle_time_ms": 0, "error_code": top, "members": members if not top else []}
+        return {"error_code": top, "members": members if not top else []}
 
-    # ---- offsets
+    # ---- offsets and records
 
     def _commit(self, body: Any, code: int) -> Mapping[str, Any]:
         code = code or self._refusal(body) or (REBALANCE_IN_PROGRESS if self.syncing else 0)
-        topics = []
+
+        def commit(topic: str, one: Any) -> Mapping[str, Any]:
+            if not code:
+                self.committed[topic, one.partition_index] = one.committed_offset
+            return {"partition_index": one.partition_index, "error_code": code}
+
         of_topic = consumer.OffsetCommitResponse.OffsetCommitResponseTopic
-        for topic in body.topics:
-            partitions = []
-            for one in topic.partitions:
-                if not code:
-                    self.committed[topic.name, one.partition_index] = one.committed_offset
-                of_partition = of_topic.OffsetCommitResponsePartition
-                partitions.append(of_partition(partition_index=one.partition_index, error_code=code))
-            topics.append(of_topic(name=topic.name, partitions=partitions))
-        return {"throttle_time_ms": 0, "topics": topics}
+        return {"topics": _topics(body, of_topic, of_topic.OffsetCommitResponsePartition, commit)}
 
     def _offsets(self, body: Any, code: int, in_partitions: bool) -> Mapping[str, Any]:
         code = code or (14 if self.loading else 0)
-        of_topic = consumer.OffsetFetchResponse.OffsetFetchResponseTopic
-        of_partition = of_topic.OffsetFetchResponsePartition
+        if code and not in_partitions:
+            return {"error_code": code}
 
-        def offset(topic: str, number: int) -> Any:
+        def offset(topic: str, number: int) -> Mapping[str, Any]:
             found = -1 if code else self.committed.get((topic, number), -1)
-            return of_partition(
-                partition_index=number,
-                committed_offset=found,
-                committed_leader_epoch=-1,
-                metadata="",
-                error_code=code if in_partitions else 0,
-            )
+            return {"partition_index": number, "committed_offset": found, "error_code": code}
 
-        topics = [
-            of_topic(name=topic.name, partitions=[offset(topic.name, one) for one in topic.partition_indexes])
-            for topic in (body.topics or ())
-        ]
-        whole = 0 if in_partitions else code
-        return {"throttle_time_ms": 0, "topics": [] if whole else topics, "error_code": whole}
+        of_topic = consumer.OffsetFetchResponse.OffsetFetchResponseTopic
+        return {"topics": _topics(body, of_topic, of_topic.OffsetFetchResponsePartition, offset)}
 
     def _list_offsets(self, body: Any, code: int) -> Mapping[str, Any]:
+        def offset(_: str, one: Any) -> Mapping[str, Any]:
+            found = -1 if code else 0 if one.timestamp == _EARLIEST else LATEST_OFFSET
+            return {"partition_index": one.partition_index, "error_code": code, "offset": found}
+
         of_topic = consumer.ListOffsetsResponse.ListOffsetsTopicResponse
-        of_partition = of_topic.ListOffsetsPartitionResponse
-        topics = []
-        for topic in body.topics:
-            partitions = []
-            for one in topic.partitions:
-                offset = 0 if one.timestamp == _EARLIEST else LATEST_OFFSET
-                partitions.append(
-                    of_partition(
-                        partition_index=one.partition_index,
-                        error_code=code,
-                        timestamp=-1,
-                        offset=-1 if code else offset,
-                    )
-                )
-            topics.append(of_topic(name=topic.name, partitions=partitions))
-        return {"throttle_time_ms": 0, "topics": topics}
+        return {"topics": _topics(body, of_topic, of_topic.ListOffsetsPartitionResponse, offset)}
 
     def _leader_epochs(self, body: Any, code: int) -> Mapping[str, Any]:
-        of_topic = consumer.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
-        topics = [
-            of_topic(
-                topic=topic.topic,
-                partitions=[
-                    of_topic.EpochEndOffset(
-                        error_code=code, partition=one.partition, leader_epoch=0, end_offset=LATEST_OFFSET
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in body.topics
-        ]
-        return {"throttle_time_ms": 0, "topics": topics}
+        def end(_: str, one: Any) -> Mapping[str, Any]:
+            found = {"leader_epoch": 0, "end_offset": LATEST_OFFSET}
+            return {"error_code": code, "partition": one.partition, **found}
 
-    # ---- topics
+        of_topic = consumer.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+        return {"topics": _topics(body, of_topic, of_topic.EpochEndOffset, end)}
 
     def _fetch(self, body: Any, code: int) -> Mapping[str, Any]:
+        def record(_: str, one: Any) -> Mapping[str, Any]:
+            return {
+                "partition_index": one.partition,
+                "error_code": code,
+                "high_watermark": LATEST_OFFSET,
+                "last_stable_offset": LATEST_OFFSET,
+                "log_start_offset": 0,
+                "records": b"" if code else _record_at(one.fetch_offset),
+            }
+
         of_topic = consumer.FetchResponse.FetchableTopicResponse
-        responses = []
-        for topic in body.topics:
-            partitions = [
-                of_topic.PartitionData(
-                    partition_index=one.partition,
-                    error_code=code,
-                    high_watermark=LATEST_OFFSET,
-                    last_stable_offset=LATEST_OFFSET,
-                    log_start_offset=0,
-                    aborted_transactions=[],
-                    records=b"" if code else _record_at(one.fetch_offset),
-                )
-                for one in topic.partitions
-            ]
-            responses.append(of_topic(topic=topic.topic, partitions=partitions))
-        return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
+        return {"responses": _topics(body, of_topic, of_topic.PartitionData, record)}
+
+    # ---- topics
 
     def _metadata(self, body: Any, port: int, code: int) -> Mapping[str, Any]:
         response = metadata.MetadataResponse
@@ -405,27 +357,31 @@ class Group:
                     leader_epoch=self.leader_epoch,
                     replica_nodes=[NODE_ID + number % self.nodes],
                     isr_nodes=[NODE_ID + number % self.nodes],
-                    offline_replicas=[],
                 )
                 for number in range(0 if wrong else self.topics[name])
             ]
             topic_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{name} {self.recreated}")
-            topics.append(
-                of_topic(
-                    error_code=wrong, name=name, topic_id=topic_id, is_internal=False, partitions=partitions
-                )
-            )
+            topics.append(of_topic(error_code=wrong, name=name, topic_id=topic_id, partitions=partitions))
         nodes = [
-            response.MetadataResponseBroker(node_id=NODE_ID + one, host="127.0.0.1", port=port, rack=None)
+            response.MetadataResponseBroker(node_id=NODE_ID + one, host="127.0.0.1", port=port)
             for one in range(self.nodes)
         ]
-        return {
-            "throttle_time_ms": 0,
-            "brokers": nodes if port else [],
-            "cluster_id": "scripted",
-            "controller_id": NODE_ID,
-            "topics": topics,
-        }
+        return {"brokers": nodes if port else [], "controller_id": NODE_ID, "topics": topics}
+
+
+def _topics(
+    body: Any, of_topic: Any, of_partition: Any, answer: Callable[[str, Any], Mapping[str, Any]]
+) -> list[Any]:
+    """For each partition in a request, the fields that `answer` gives for the topic and what was asked."""
+    topics = []
+    for topic in body.topics or ():
+        named = "topic" if hasattr(topic, "topic") else "name"
+        name = getattr(topic, named)
+        asked = topic.partitions if hasattr(topic, "partitions") else topic.partition_indexes
+        topics.append(
+            of_topic(**{named: name, "partitions": [of_partition(**answer(name, one)) for one in asked]})
+        )
+    return topics
 
 
 def _generation(body: Any) -> int:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from functools import partial
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import aiokafka
 import kafka
 import pytest
 
-from compat_tests.scripted.broker import Code, Held, Never, ScriptedBroker
+from compat_tests.scripted.broker import Code, Held, Never
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import (
-    CLIENTS,
     TOPIC,
     AioListener,
     KafkaPythonListener,
     User,
     each_client,
-    settings_of,
 )
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
 from kafka_assignors.rebalance import session
@@ -30,6 +27,7 @@ from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignm
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 NOT_COORDINATOR = 16
+SILENCE_MS = int(HANG_S * 1000)
 
 
 async def in_a_task(stop: Coroutine[Any, Any, None]) -> None:
@@ -44,13 +42,31 @@ async def in_time(stop: Coroutine[Any, Any, None]) -> None:
     await asyncio.wait_for(asyncio.create_task(stop), HANG_S)
 
 
-async def closed_by_aiokafkas_listener(
-    broker: ScriptedBroker, group: Group, wait: Any = lambda stop: stop
-) -> list[str]:
+@pytest.fixture
+def warnings_of(caplog: pytest.LogCaptureFixture) -> Callable[[Group], list[str]]:
+    """The warnings and errors of a group's consumer."""
+    caplog.set_level(logging.ERROR, "kafka.net.selector")  # It warns of a task that a busy machine stalls.
+    caplog.set_level(logging.CRITICAL, "kafka.cluster")  # It logs a refresh that the close has cancelled.
+
+    def is_own(record: logging.LogRecord, group: Group) -> bool:
+        # An I/O thread of kafka-python, named after its client id, may outlive an earlier test, and log.
+        thread = record.threadName or ""
+        return not thread.startswith("kafka-io-") or thread == f"kafka-io-{group.id}"
+
+    return lambda group: [
+        each.getMessage()
+        for each in caplog.records
+        if each.levelno >= logging.WARNING and is_own(each, group)
+    ]
+
+
+@pytest.mark.parametrize("wait", [lambda stop: stop, in_a_task, gathered, in_time])
+@each_client("aiokafka", consumes=0, max_poll_interval_ms=10 * SILENCE_MS)
+async def test_a_listener_that_stops_its_consumer_is_told_the_rest_and_the_member_leaves(
+    user: User, group: Group, wait: Any, warnings_of: Callable[[Group], list[str]]
+) -> None:
     """`stop` waits for the listener, for at most `max_poll_interval_ms`, and the listener for the stop."""
-    calls = []
-    settings = settings_of(broker, group, max_poll_interval_ms=int(10 * HANG_S * 1000))
-    consumer = CooperativeAIOKafkaConsumer(**settings)
+    consumer, calls = user.client.consumer, []
 
     async def told(what: str, _: object) -> None:
         if what == "assigned":
@@ -61,12 +77,16 @@ async def closed_by_aiokafkas_listener(
     consumer.subscribe([TOPIC], listener=AioListener(told))
     await group.until(lambda: group.sent("LeaveGroup"))
     await consumer.stop()
-    return calls
+    assert calls == ["assigned", "revoked"]
+    assert len(group.sent("LeaveGroup")) == 1
+    assert warnings_of(group) == []
 
 
-async def closed_by_kafka_pythons_listener(
-    broker: ScriptedBroker, group: Group, method: str = "close"
-) -> list[str]:
+@pytest.mark.parametrize("method", ["close", "unsubscribe"])
+@each_client("kafka-python", consumes=0)
+async def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_member_leaves(
+    user: User, group: Group, method: str, warnings_of: Callable[[Group], list[str]]
+) -> None:
     calls = []
 
     def told(what: str, _: object) -> None:
@@ -75,8 +95,6 @@ async def closed_by_kafka_pythons_listener(
             getattr(consumer, method)()
 
     def run() -> None:
-        nonlocal consumer
-        consumer = CooperativeKafkaConsumer(**settings_of(broker, group))
         consumer.subscribe([TOPIC], listener=KafkaPythonListener(told))
         while not calls:
             assert consumer.poll(timeout_ms=100) == {}
@@ -85,112 +103,60 @@ async def closed_by_kafka_pythons_listener(
                 consumer.poll()
         consumer.close()
 
-    consumer: Any = None
-    await asyncio.get_running_loop().run_in_executor(None, run)
-    return calls
+    consumer = await user.client.constructed()
+    await asyncio.to_thread(run)
+    assert calls == ["assigned", "revoked"]
+    assert len(group.sent("LeaveGroup")) == 1
+    assert warnings_of(group) == []
 
 
-def _is_of_another(record: logging.LogRecord, client_id: str) -> bool:
-    """Whether it is of another consumer's I/O thread, which kafka-python names after the client id."""
-    thread = record.threadName or ""
-    return thread.startswith("kafka-io-") and thread != f"kafka-io-{client_id}"
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        closed_by_aiokafkas_listener,
-        *(partial(closed_by_aiokafkas_listener, wait=wait) for wait in (in_a_task, gathered, in_time)),
-        closed_by_kafka_pythons_listener,
-        partial(closed_by_kafka_pythons_listener, method="unsubscribe"),
-    ],
-)
-def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_member_leaves(
-    run: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scene() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("closing", {TOPIC: 4})
-            assert await run(broker, group) == ["assigned", "revoked"]
-            assert len(group.sent("LeaveGroup")) == 1
-            assert broker.unexpected == []
-        # kafka-python's I/O thread of a consumer in an earlier test may still run, and log.
-        own = [each for each in caplog.records if not _is_of_another(each, group.id)]
-        assert [each for each in own if each.levelno >= logging.WARNING] == []
-
-    caplog.set_level(logging.ERROR, "kafka.net.selector")  # It warns of a task that a busy machine stalls.
-    caplog.set_level(logging.CRITICAL, "kafka.cluster")  # It logs a refresh that the close has cancelled.
-    asyncio.run(scene())
-
-
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_consumer_that_does_not_know_its_coordinator_looks_it_up_to_leave(
-    client: str, monkeypatch: pytest.MonkeyPatch
+@each_client()
+async def test_a_consumer_that_does_not_know_its_coordinator_looks_it_up_to_leave(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "LOOKUP_BEFORE_LEAVING_S", HANG_S)  # A busy machine stalls for seconds.
-
-    async def scene() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("closing", {TOPIC: 4})
-            user = User(broker, group, client)
-            await user.start()
-            assert await user.consumes()
-            since, found = len(group.requests), asyncio.Event()
-            group.answer("FindCoordinator", Held(found))
-            group.answer("Heartbeat", Code(NOT_COORDINATOR))
-            await group.until(lambda: group.sent("FindCoordinator", since=since))
-            closing = asyncio.ensure_future(user.close())
-            await group.until(lambda: "revoked" in user.listened)
-            await asyncio.sleep(0.1)  # What does not wait closes the connections meanwhile.
-            found.set()
-            await closing
-            assert len(group.sent("LeaveGroup")) == 1
-            assert not group.has_member
-
-    asyncio.run(scene())
+    since, found = len(group.requests), asyncio.Event()
+    group.answer("FindCoordinator", Held(found))
+    group.answer("Heartbeat", Code(NOT_COORDINATOR))
+    await group.until(lambda: group.sent("FindCoordinator", since=since))
+    closing = asyncio.ensure_future(user.close())
+    await group.until(lambda: "revoked" in user.listened)
+    await asyncio.sleep(0.1)  # What does not wait closes the connections meanwhile.
+    found.set()
+    await closing
+    assert len(group.sent("LeaveGroup")) == 1
+    assert not group.has_member
 
 
 @pytest.mark.parametrize("requests", [1, 2, 3])
-def test_a_start_that_waits_for_metadata_ends_when_the_consumer_stops(requests: int) -> None:
+@each_client("aiokafka", consumes=0, session_timeout_ms=SILENCE_MS, request_timeout_ms=SILENCE_MS)
+async def test_a_start_that_waits_for_metadata_ends_when_the_consumer_stops(
+    user: User, group: Group, requests: int
+) -> None:
     """With a pattern, `start` waits for the metadata of all topics, which the broker stops sending."""
-
-    async def scene() -> None:
-        async with ScriptedBroker() as broker, hang_limit(SOON_S):
-            group = broker.group("closing", {TOPIC: 4})
-            silence_ms = int(HANG_S * 1000)
-            consumer = CooperativeAIOKafkaConsumer(
-                **settings_of(broker, group, session_timeout_ms=silence_ms, request_timeout_ms=silence_ms)
-            )
-            consumer.subscribe(pattern="ord.*")
-            starting = asyncio.ensure_future(consumer.start())
-            while len(group.sent("Metadata")) < requests:
-                await asyncio.sleep(0)
-            for _ in range(20):
-                group.answer("Metadata", Never())
-            await asyncio.sleep(0.1)
-            await consumer.stop()
-            with pytest.raises(aiokafka.errors.ConsumerStoppedError):
-                await starting
-
-    asyncio.run(scene())
+    consumer = user.client.consumer
+    async with hang_limit(SOON_S):
+        consumer.subscribe(pattern="ord.*")
+        starting = asyncio.ensure_future(consumer.start())
+        while len(group.sent("Metadata")) < requests:
+            await asyncio.sleep(0)
+        group.answer("Metadata", Never(), times=20)
+        await asyncio.sleep(0.1)
+        await consumer.stop()
+        with pytest.raises(aiokafka.errors.ConsumerStoppedError):
+            await starting
 
 
-def test_no_call_after_the_end_of_a_consumer_leaves_a_task_behind() -> None:
-    async def scene() -> None:
-        async with ScriptedBroker() as broker, hang_limit():
-            group = broker.group("closing", {TOPIC: 4})
-            consumer = CooperativeAIOKafkaConsumer(TOPIC, **settings_of(broker, group))
-            await consumer.start()
-            await consumer.stop()
-            before = asyncio.all_tasks()
-            consumer.unsubscribe()
-            consumer.subscribe([TOPIC])
-            consumer.enforce_rebalance()
-            consumer.unsubscribe()
-            consumer.assign([aiokafka.TopicPartition(TOPIC, 0)])
-            assert asyncio.all_tasks() == before
-
-    asyncio.run(scene())
+@each_client("aiokafka")
+async def test_no_call_after_the_end_of_a_consumer_leaves_a_task_behind(user: User, group: Group) -> None:
+    await user.close()
+    consumer, before = user.client.consumer, asyncio.all_tasks()
+    consumer.unsubscribe()
+    consumer.subscribe([TOPIC])
+    consumer.enforce_rebalance()
+    consumer.unsubscribe()
+    consumer.assign([aiokafka.TopicPartition(TOPIC, 0)])
+    assert asyncio.all_tasks() == before
 
 
 @each_client()

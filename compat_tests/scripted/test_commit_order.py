@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiokafka
@@ -12,16 +11,12 @@ import pytest
 
 from compat_tests.scripted.broker import Answer, Closed, Code, Held, Torn
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import CLIENTS, TOPIC, User, consuming
+from compat_tests.scripted.users import TOPIC, User, each_client
 from compat_tests.support.hang_limit import HANG_S
 
 LOADING, NOT_COORDINATOR, REBALANCE_IN_PROGRESS = 14, 16, 27
 SOON_S = 0.5
 """The timeout of a commit that is to time out."""
-
-pytestmark = pytest.mark.parametrize("client", CLIENTS)
-
-Scene = Callable[["Committing"], Awaitable[None]]
 
 
 class Committing:
@@ -32,10 +27,6 @@ class Committing:
         self.callbacks: list[int] = []
         """The offsets whose callbacks were called, in this order (kafka-python)."""
         self._is_aiokafka = user.partition is aiokafka.TopicPartition
-
-    @property
-    def _consumer(self) -> Any:
-        return self.user.client._consumer  # type: ignore[attr-defined]
 
     @property
     def written(self) -> list[int]:
@@ -52,7 +43,7 @@ class Committing:
         """Begin a commit, without waiting for it."""
         tp = self.user.partition(TOPIC, 0)
         if self._is_aiokafka:
-            committing = asyncio.ensure_future(self._consumer.commit({tp: offset}))
+            committing = asyncio.ensure_future(self.user.client.consumer.commit({tp: offset}))
             await asyncio.sleep(0)
             return committing
         ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -72,28 +63,23 @@ class Committing:
         tp = self.user.partition(TOPIC, 0)
         if self._is_aiokafka:
             with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(self._consumer.commit({tp: offset}), SOON_S)
+                await asyncio.wait_for(self.user.client.consumer.commit({tp: offset}), SOON_S)
             return
         offsets = {tp: kafka.OffsetAndMetadata(offset, "", -1)}
         with pytest.raises(kafka.errors.KafkaTimeoutError):
             await self.user.client._run(  # type: ignore[attr-defined]
-                lambda: self._consumer.commit(offsets, timeout_ms=SOON_S * 1000)
+                lambda: self.user.client.consumer.commit(offsets, timeout_ms=SOON_S * 1000)
             )
 
     async def received(self, count: int) -> None:
         """Wait until the broker has received this many OffsetCommit requests."""
         await self.group.until(lambda: len(self.group.sent("OffsetCommit")) >= count)
 
-
-def play(client: str, scene: Scene) -> None:
-    async def run() -> None:
-        async with consuming(client, retry_backoff_ms=300) as (user, group):
-            committing = Committing(user, group)
-            await scene(committing)
-        assert committing.written == sorted(committing.written)
-        assert group.committed[TOPIC, 0] == max(committing.written)
-
-    asyncio.run(run())
+    async def must_be_in_order(self) -> None:
+        """Check all that was written, when the consumer is closed."""
+        await self.user.close()
+        assert self.written == sorted(self.written)
+        assert self.group.committed[TOPIC, 0] == max(self.written)
 
 
 @pytest.mark.parametrize(
@@ -101,57 +87,60 @@ def play(client: str, scene: Scene) -> None:
     [Code(REBALANCE_IN_PROGRESS), Code(LOADING), Code(NOT_COORDINATOR), Closed(), Torn()],
     ids=["rebalance", "loading", "moved", "closed", "torn"],
 )
-def test_a_commit_that_has_to_be_sent_again_never_follows_a_later_one(client: str, first: Answer) -> None:
-    async def scene(committing: Committing) -> None:
-        group, released = committing.group, asyncio.Event()
-        synced = len(group.sent("SyncGroup"))
-        group.answer("OffsetCommit", first)
-        group.answer("FindCoordinator", Held(released))
-        begun = [await committing.begin(10)]
-        await committing.received(1)
-        if first == Code(REBALANCE_IN_PROGRESS):
-            # The member has joined again; the backoff of the first commit may still go on.
-            await group.until(lambda: any(one.answered for one in group.sent("SyncGroup")[synced:]))
-        begun += [await committing.begin(offset) for offset in range(11, 21)]
-        released.set()
-        await asyncio.gather(*begun)
-        assert committing.callbacks == sorted(committing.callbacks)
-        assert committing.group.committed[TOPIC, 0] == 20
+@each_client(retry_backoff_ms=300)
+async def test_a_commit_that_has_to_be_sent_again_never_follows_a_later_one(
+    user: User, group: Group, first: Answer
+) -> None:
+    committing, released = Committing(user, group), asyncio.Event()
+    synced = len(group.sent("SyncGroup"))
+    group.answer("OffsetCommit", first)
+    group.answer("FindCoordinator", Held(released))
+    begun = [await committing.begin(10)]
+    await committing.received(1)
+    if first == Code(REBALANCE_IN_PROGRESS):
+        # The member has joined again; the backoff of the first commit may still go on.
+        await group.until(lambda: any(one.answered for one in group.sent("SyncGroup")[synced:]))
+    begun += [await committing.begin(offset) for offset in range(11, 21)]
+    released.set()
+    await asyncio.gather(*begun)
+    assert committing.callbacks == sorted(committing.callbacks)
+    assert group.committed[TOPIC, 0] == 20
+    await committing.must_be_in_order()
 
-    play(client, scene)
 
-
-def test_the_next_request_waits_for_the_response_and_has_the_newest_offset(client: str) -> None:
-    async def scene(committing: Committing) -> None:
-        released = asyncio.Event()
-        committing.group.answer("OffsetCommit", Held(released))
-        begun = [await committing.begin(offset) for offset in (10, 20, 30)]
-        beats = len(committing.group.sent("Fetch"))
-        await committing.received(1)
-        await committing.group.until(lambda: len(committing.group.sent("Fetch")) > beats + 3)
-        assert committing.written == [10]
-        assert not any(one.done() for one in begun)
-        released.set()
-        await asyncio.gather(*begun)
-        assert committing.written == [10, 30]
-        assert committing.callbacks in ([], [10, 20, 30])
-
-    play(client, scene)
+@each_client(retry_backoff_ms=300)
+async def test_the_next_request_waits_for_the_response_and_has_the_newest_offset(
+    user: User, group: Group
+) -> None:
+    committing, released = Committing(user, group), asyncio.Event()
+    group.answer("OffsetCommit", Held(released))
+    begun = [await committing.begin(offset) for offset in (10, 20, 30)]
+    beats = len(group.sent("Fetch"))
+    await committing.received(1)
+    await group.until(lambda: len(group.sent("Fetch")) > beats + 3)
+    assert committing.written == [10]
+    assert not any(one.done() for one in begun)
+    released.set()
+    await asyncio.gather(*begun)
+    assert committing.written == [10, 30]
+    assert committing.callbacks in ([], [10, 20, 30])
+    await committing.must_be_in_order()
 
 
 @pytest.mark.parametrize(
     "then", [Code(NOT_COORDINATOR), Code(REBALANCE_IN_PROGRESS)], ids=["moved", "rebalance"]
 )
-def test_a_commit_whose_caller_waits_no_longer_is_not_written_afterwards(client: str, then: Answer) -> None:
-    async def scene(committing: Committing) -> None:
-        released = asyncio.Event()
-        committing.group.answer("OffsetCommit", then)
-        held = "FindCoordinator" if then == Code(NOT_COORDINATOR) else "JoinGroup"
-        committing.group.answer(held, Held(released))
-        await committing.commit_too_long(10)
-        assert committing.written == [10]
-        released.set()
-        await asyncio.wait_for(await committing.begin(20), HANG_S)
-        assert committing.written == [10, 20]
-
-    play(client, scene)
+@each_client(retry_backoff_ms=300)
+async def test_a_commit_whose_caller_waits_no_longer_is_not_written_afterwards(
+    user: User, group: Group, then: Answer
+) -> None:
+    committing, released = Committing(user, group), asyncio.Event()
+    group.answer("OffsetCommit", then)
+    held = "FindCoordinator" if then == Code(NOT_COORDINATOR) else "JoinGroup"
+    group.answer(held, Held(released))
+    await committing.commit_too_long(10)
+    assert committing.written == [10]
+    released.set()
+    await asyncio.wait_for(await committing.begin(20), HANG_S)
+    assert committing.written == [10, 20]
+    await committing.must_be_in_order()

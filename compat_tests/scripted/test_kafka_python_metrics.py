@@ -10,9 +10,10 @@ from typing import Any
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
-from compat_tests.scripted.broker import Code, Late, ScriptedBroker, broker_in_thread
+from compat_tests.scripted.broker import Code, Late, broker_in_thread
 from compat_tests.scripted.model import UNKNOWN_MEMBER_ID, Group
 from compat_tests.scripted.test_leader_epochs import poll_until
+from compat_tests.scripted.users import settings_of
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -20,24 +21,11 @@ GROUP = "consumer-coordinator-metrics"
 
 
 @contextmanager
-def consuming(broker: ScriptedBroker, kind: Any = CooperativeKafkaConsumer, **settings: Any) -> Iterator[Any]:
-    consumer = kind(
-        bootstrap_servers=broker.bootstrap,
-        group_id="metrics",
-        client_id="metrics",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        heartbeat_interval_ms=100,
-        **settings,
-    )
-    with closing(consumer):
-        yield consumer
-
-
-@contextmanager
-def scripted() -> Iterator[tuple[ScriptedBroker, Group]]:
+def consuming(kind: Any = CooperativeKafkaConsumer, **settings: Any) -> Iterator[tuple[Any, Group]]:
     with broker_in_thread() as broker:
-        yield broker, broker.group("metrics", {"orders": 4})
+        group = broker.group("metrics", {"orders": 4})
+        with closing(kind(**settings_of(broker, group, heartbeat_interval_ms=100, **settings))) as consumer:
+            yield consumer, group
         assert broker.unexpected == []
 
 
@@ -87,7 +75,7 @@ OF_WARM_UPS = {
 def test_the_cooperative_consumer_has_all_metrics_of_the_stock_one_and_javas_besides() -> None:
     names: dict[Any, set[tuple[str, str]]] = {}
     for kind in (KafkaConsumer, CooperativeKafkaConsumer):
-        with scripted() as (broker, _), consuming(broker, kind) as consumer:
+        with consuming(kind) as (consumer, _):
             consumer.subscribe(["orders"])
             consumer.partitions_for_topic("orders")
             consume(consumer)
@@ -102,7 +90,7 @@ def test_the_cooperative_consumer_has_all_metrics_of_the_stock_one_and_javas_bes
 
 
 def test_joins_and_rebalances_are_in_milliseconds_and_counted() -> None:
-    with scripted() as (broker, group), consuming(broker) as consumer:
+    with consuming() as (consumer, group):
         assert of_coordinator(consumer)["last-rebalance-seconds-ago"] == -1
         group.answer("JoinGroup", Late(0.3), when=lambda request: bool(request.body.member_id))
         group.answer("SyncGroup", Late(0.3))
@@ -152,10 +140,7 @@ def test_metrics_that_are_switched_off_are_not_fed_and_observers_are() -> None:
         def joined(self, *, generation: int, **_: Any) -> None:
             joined.append(generation)
 
-    with (
-        scripted() as (broker, _),
-        consuming(broker, metrics_enabled=False, observer=Joined()) as consumer,
-    ):
+    with consuming(metrics_enabled=False, observer=Joined()) as (consumer, _):
         consumer.subscribe(["orders"])
         consume(consumer)
         assert not consumer.metrics()

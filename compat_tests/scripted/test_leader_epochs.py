@@ -1,7 +1,7 @@
 """kafka-python validates positions (KIP-320) when leaders change, for example when a broker restarts.
 
 A partition is not fetched during validation. In these scenes, kafka-python's own consumer validates for
-longer than the cluster needs.
+longer than the cluster needs. The last scene has fetches of a topic that was deleted and created again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kafka import OffsetAndMetadata, TopicPartition
 
 from compat_tests.scripted.broker import VERSIONS, Code, Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
+from compat_tests.scripted.users import settings_of
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -34,17 +35,10 @@ def broker() -> Iterator[ScriptedBroker]:
         assert broker.unexpected == []
 
 
-def consumer_of(broker: ScriptedBroker) -> Any:
-    return CooperativeKafkaConsumer(
-        "orders",
-        bootstrap_servers=broker.bootstrap,
-        client_id="epochs",
-        group_id="epochs",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        retry_backoff_ms=50,
-        request_timeout_ms=int(2 * HANG_S * 1000),
-    )
+def consuming(broker: ScriptedBroker, group: Group) -> Any:
+    """A context manager with a consumer of the group."""
+    settings = {"retry_backoff_ms": 50, "request_timeout_ms": int(2 * HANG_S * 1000)}
+    return closing(CooperativeKafkaConsumer("orders", **settings_of(broker, group, **settings)))
 
 
 def partitions_of(request: Request) -> set[int]:
@@ -76,7 +70,7 @@ def test_partitions_of_other_leaders_do_not_wait_for_the_one_that_is_silent(
     broker: ScriptedBroker,
 ) -> None:
     group = broker.group("epochs", {"orders": 4}, nodes=2)
-    with closing(consumer_of(broker)) as consumer:
+    with consuming(broker, group) as consumer:
         assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         released = asyncio.Event()
         # The leader of 1 and 3 responds late. The leader of 0 and 2 first does not know the new epoch.
@@ -96,7 +90,7 @@ def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
     broker: ScriptedBroker,
 ) -> None:
     group = broker.group("epochs", {"orders": 4})
-    with closing(consumer_of(broker)) as consumer:
+    with consuming(broker, group) as consumer:
         assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         hears_since: list[int] = []
 
@@ -127,9 +121,48 @@ def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
 
 def test_a_commit_has_the_leader_epoch_of_its_offset(broker: ScriptedBroker) -> None:
     group = broker.group("epochs", {"orders": 4})
-    with closing(consumer_of(broker)) as consumer:
+    with consuming(broker, group) as consumer:
         assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         consumer.commit({TopicPartition("orders", 1): OffsetAndMetadata(5, "mine", 7)})
         (topic,) = group.sent("OffsetCommit")[-1].body.topics
         (one,) = topic.partitions
         assert (one.committed_offset, one.committed_leader_epoch, one.committed_metadata) == (5, 7, "mine")
+
+
+def fetched(request: Request) -> dict[int, int]:
+    """The fetch offset of each partition in a Fetch request."""
+    return {one.partition: one.fetch_offset for topic in request.body.topics for one in topic.partitions}
+
+
+def test_a_fetch_of_the_old_log_that_is_answered_late_brings_no_record_and_a_pause_goes_on(
+    broker: ScriptedBroker,
+) -> None:
+    old, paused = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    group = broker.group("recreated", {"orders": 2}, nodes=2)
+    released = asyncio.Event()
+    group.answer("Fetch", Held(released), when=lambda request: old.partition in fetched(request))
+    with consuming(broker, group) as consumer:
+        fetcher, states = consumer._fetcher, consumer._subscription.assignment
+
+        def is_asked_anew(_: object) -> bool:
+            reset = fetcher._reset_task
+            return states[old] is not before and reset is not None and not reset.is_done
+
+        assert poll_until(
+            consumer, lambda _: any(old.partition in fetched(one) for one in group.sent("Fetch"))
+        )
+        consumer.pause(paused)
+        assert poll_until(consumer, lambda _: len(fetcher._under_way) == 1)  # The one that is held.
+        before = states[old]
+        group.recreated += 1
+        consumer._client.cluster.request_update()
+        assert poll_until(consumer, is_asked_anew)
+        assert consumer.paused() == {paused}
+        group.loop.call_soon_threadsafe(released.set)
+        deadline = time.monotonic() + HANG_S
+        while not states[old].has_valid_position:  # The user does not poll until both are answered.
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert poll_until(consumer, lambda delivered: old.partition in delivered)
+    offsets = [fetched(one)[old.partition] for one in group.sent("Fetch") if old.partition in fetched(one)]
+    assert offsets[:2] == [0, 0]

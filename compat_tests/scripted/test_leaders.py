@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import threading
@@ -13,7 +12,7 @@ import pytest
 
 from compat_tests.scripted.broker import Late, Never, Request
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import CLIENTS, TOPIC, User, consuming, each_client
+from compat_tests.scripted.users import TOPIC, User, each_client
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
@@ -81,40 +80,37 @@ def readers_among(hostility: str) -> set[str]:
 
 
 @pytest.mark.parametrize("hostility", HOSTILE)
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_hostile_member_is_named_in_a_bounded_log_and_stops_no_one(
-    client: str, hostility: str, caplog: pytest.LogCaptureFixture
+@each_client(consumes=0)
+async def test_a_hostile_member_is_named_in_a_bounded_log_and_stops_no_one(
+    user: User, group: Group, hostility: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    others = HOSTILE[hostility]
     caplog.set_level(logging.INFO)
-
-    async def run() -> None:
-        async with consuming(client, of_group={"others": others}, consumes=100) as (user, group):
-            asked = [request.body.topics or [] for request in group.sent("Metadata")]
-            answer = group.sent("SyncGroup")[0].body.assignments
-            given = {m.member_id for m in answer if decode_assignment(bytes(m.assignment)).partitions}
-            assert given == {group.member_id, *readers_among(hostility)}
-        assert max(map(len, asked)) < 200
-        assert not {topic.name for topics in asked for topic in topics} & {*IMPOSSIBLE, LONG}
-        assert user.raised == []
-
-    asyncio.run(run())
-    lines = [record.getMessage() for record in caplog.records]
-    assert sum(map(len, lines)) < 50_000
+    group.others = HOSTILE[hostility]
+    await user.start()
+    assert await user.consumes(100)
+    asked = [request.body.topics or [] for request in group.sent("Metadata")]
+    answer = group.sent("SyncGroup")[0].body.assignments
+    given = {m.member_id for m in answer if decode_assignment(bytes(m.assignment)).partitions}
+    assert given == {group.member_id, *readers_among(hostility)}
+    await user.close()
+    assert max(map(len, asked)) < 200
+    assert not {topic.name for topics in asked for topic in topics} & {*IMPOSSIBLE, LONG}
+    assert user.raised == []
+    assert sum(map(len, caplog.messages)) < 50_000
     warned = [
         record.getMessage()
         for record in caplog.records
         if record.name.startswith("kafka_assignors_") and record.levelno == logging.WARNING
     ]
-    for member_id in others:
+    for member_id in group.others:
         named = quoted(member_id).strip("'")
         assert any(f"ember '{named[:100]}" in line for line in warned), warned
     assert max(map(len, warned)) < 1000
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_leader_whose_strategy_does_not_come_back_is_out_of_the_group_says_so_and_joins_again(
-    client: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@each_client(consumes=0)
+async def test_a_leader_whose_strategy_does_not_come_back_is_out_of_the_group_says_so_and_joins_again(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The thread of the strategy goes on, and what it returns is dropped."""
     began, released = threading.Event(), threading.Event()
@@ -127,24 +123,19 @@ def test_a_leader_whose_strategy_does_not_come_back_is_out_of_the_group_says_so_
         return assign(self, *arguments)
 
     monkeypatch.setattr(Assignor, "encode_assignments", stuck_once)
-
-    async def run() -> None:
-        async with consuming(client, consumes=0) as (user, group):
-            await user.start()
-            try:
-                await group.until(began.is_set)
-                assert group.sent("SyncGroup") == []
-                group.remove_member()
-                assert await user.consumes(4)
-                assert not released.is_set()
-                released.set()
-                group.begin_rebalance()
-                await group.until(lambda: len(group.sent("SyncGroup")) == 2)
-            finally:
-                released.set()
-        assert user.raised == []
-
-    asyncio.run(run())
+    await user.start()
+    try:
+        await group.until(began.is_set)
+        assert group.sent("SyncGroup") == []
+        group.remove_member()
+        assert await user.consumes(4)
+        assert not released.is_set()
+        released.set()
+        group.begin_rebalance()
+        await group.until(lambda: len(group.sent("SyncGroup")) == 2)
+    finally:
+        released.set()
+    assert user.raised == []
     (warning,) = [one for one in caplog.messages if "went on without this consumer" in one]
     assert "'cooperative-sticky' has not finished" in warning
     assert "max_poll_interval_ms" in warning
@@ -155,21 +146,17 @@ def is_of_topic(request: Request) -> bool:
     return TOPIC in [topic.name for topic in request.body.topics or ()]
 
 
-def test_a_kafka_python_leader_waits_for_no_more_metadata_than_it_needs(
-    monkeypatch: pytest.MonkeyPatch,
+@each_client("kafka-python", consumes=0)
+async def test_a_kafka_python_leader_waits_for_no_more_metadata_than_it_needs(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The request that is under way when it begins to lead brings the topics; the next one has no answer."""
     monkeypatch.setattr(watching, "_UNKNOWN_TOPICS_TIMEOUT_MS", 2000 * HANG_S)
-
-    async def run() -> None:
-        async with consuming("kafka-python", consumes=0) as (user, group):
-            group.answer("JoinGroup", Late(0.3))
-            group.answer("Metadata", Late(1.0), when=is_of_topic)
-            group.answer("Metadata", Never(), when=is_of_topic, times=math.inf)
-            await user.start()
-            await group.until(lambda: group.sent("SyncGroup"))
-
-    asyncio.run(run())
+    group.answer("JoinGroup", Late(0.3))
+    group.answer("Metadata", Late(1.0), when=is_of_topic)
+    group.answer("Metadata", Never(), when=is_of_topic, times=math.inf)
+    await user.start()
+    await group.until(lambda: group.sent("SyncGroup"))
 
 
 @each_client(
@@ -237,12 +224,11 @@ async def test_a_leader_asks_for_topics_that_are_missing_and_at_rest_for_nothing
     assert group.sent("Metadata", since=at_rest) == []
 
 
-def test_a_leader_whose_user_unsubscribes_while_it_reads_the_members_goes_on_without_an_error() -> None:
-    async def run() -> None:
-        async with consuming("aiokafka") as (user, _):
-            consumer: Any = vars(user.client)["_consumer"]
-            consumer.unsubscribe()
-            await consumer._coordinator.watch({TOPIC}, racks=False, waits=False)
-        assert user.raised == []
-
-    asyncio.run(run())
+@each_client("aiokafka")
+async def test_a_leader_whose_user_unsubscribes_while_it_reads_the_members_goes_on_without_an_error(
+    user: User, group: Group
+) -> None:
+    consumer = user.client.consumer
+    consumer.unsubscribe()
+    await consumer._coordinator.watch({TOPIC}, racks=False, waits=False)
+    assert user.raised == []

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Any
 
-from compat_tests.scripted.broker import VERSIONS, Closed, Code, Held, Late, Never, Request
+from compat_tests.scripted.broker import VERSIONS, Answer, Closed, Code, Held, Late, Never, Request
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import User, each_client
 from compat_tests.support.hang_limit import HANG_S
@@ -19,11 +18,6 @@ from kafka_assignors.rebalance import lease
 NOT_COORDINATOR = 16
 SESSION_S = 12
 """A third of it is waited for, and a busy machine may stall for the rest."""
-
-
-def machine_of(user: User) -> Any:
-    client: Any = user.client
-    return client._consumer._coordinator.member
 
 
 def is_new(group: Group) -> Callable[[Request], bool]:
@@ -39,6 +33,22 @@ def silence(group: Group) -> None:
         group.answer(api, Never(), times=math.inf, when=lambda request: not opened_later(request))
 
 
+async def join_unanswered(group: Group, answer: Answer) -> Request:
+    """Make the consumer join again; its request gets this answer."""
+    since = len(group.requests)
+    group.answer("JoinGroup", answer)
+    group.begin_rebalance()
+    await group.until(lambda: group.sent("JoinGroup", since=since))
+    return group.sent("JoinGroup", since=since)[0]
+
+
+async def move_coordinator(group: Group) -> None:
+    """Another broker coordinates the group, and has accepted a heartbeat."""
+    group.rebalancing, group.coordinator, since = False, 1, len(group.requests)
+    group.answer("Heartbeat", Code(NOT_COORDINATOR))
+    await group.until(lambda: is_answered(group, since))
+
+
 def is_answered(group: Group, since: int) -> bool:
     return any(one.error_code == 0 for one in group.sent("Heartbeat", since=since))
 
@@ -48,7 +58,7 @@ async def keeps_its_lease(user: User, group: Group, since: int) -> None:
     had_lease: list[bool] = []
 
     def is_answered_again() -> bool:
-        had_lease.append(machine_of(user).has_lease(lease.clock()))
+        had_lease.append(user.client.consumer._coordinator.member.has_lease(lease.clock()))
         return is_answered(group, since)
 
     await group.until(is_answered_again)
@@ -105,10 +115,7 @@ async def test_a_join_is_waited_for_as_long_as_the_slowest_member_may_take(user:
 async def test_a_join_without_an_answer_is_given_up_when_the_membership_is_gone(
     user: User, group: Group
 ) -> None:
-    since = len(group.requests)
-    group.answer("JoinGroup", Never())
-    group.begin_rebalance()
-    await group.until(lambda: group.sent("JoinGroup", since=since))
+    await join_unanswered(group, Never())
     group.rebalancing = False
     group.remove_member()
     await group.until(lambda: "lost" in user.listened)
@@ -119,10 +126,7 @@ async def test_a_join_without_an_answer_is_given_up_when_the_membership_is_gone(
 async def test_a_join_without_an_answer_is_given_up_when_a_static_member_unsubscribes(
     user: User, group: Group
 ) -> None:
-    group.answer("JoinGroup", Never())
-    group.begin_rebalance()
-    since = len(group.requests)
-    await group.until(lambda: group.sent("JoinGroup", since=since))
+    await join_unanswered(group, Never())
     assert await user.call("unsubscribe") == "ok"
     assert await user.call("subscribe") == "ok"
     await group.until(lambda: user.listened == ["assigned", "revoked", "assigned"])
@@ -132,14 +136,8 @@ async def test_a_join_without_an_answer_is_given_up_when_a_static_member_unsubsc
 async def test_a_join_that_is_given_up_ends_on_the_broker_that_it_was_sent_to(
     user: User, group: Group
 ) -> None:
-    group.answer("JoinGroup", Never())
-    group.begin_rebalance()
-    since = len(group.requests)
-    await group.until(lambda: group.sent("JoinGroup", since=since))
-    (join,) = group.sent("JoinGroup", since=since)
-    group.rebalancing, group.coordinator, moved_at = False, 1, len(group.requests)
-    group.answer("Heartbeat", Code(NOT_COORDINATOR))
-    await group.until(lambda: is_answered(group, moved_at))
+    join = await join_unanswered(group, Never())
+    await move_coordinator(group)
     group.remove_member()
     await group.until(lambda: user.listened == ["assigned", "lost", "assigned"])
     await group.until(lambda: not user.broker.is_open(join.connection))
@@ -150,13 +148,8 @@ async def test_a_join_that_fails_on_an_old_coordinator_does_not_make_the_new_one
     user: User, group: Group
 ) -> None:
     failing = asyncio.Event()
-    group.answer("JoinGroup", Held(failing, then=Closed()))
-    group.begin_rebalance()
-    since = len(group.requests)
-    await group.until(lambda: group.sent("JoinGroup", since=since))
-    group.rebalancing, group.coordinator, moved_at = False, 1, len(group.requests)
-    group.answer("Heartbeat", Code(NOT_COORDINATOR))
-    await group.until(lambda: is_answered(group, moved_at))
+    await join_unanswered(group, Held(failing, then=Closed()))
+    await move_coordinator(group)
     failing_at = len(group.requests)
     failing.set()
     await group.until(lambda: group.sent("SyncGroup", since=failing_at))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +59,10 @@ def settings_of(broker: ScriptedBroker, group: Group, **settings: Any) -> dict[s
 
 
 class _Client(Protocol):
+    @property
+    def consumer(self) -> Any: ...
+
+    async def constructed(self) -> Any: ...
     async def start(self) -> None: ...
     async def poll(self) -> Mapping[Any, Any]: ...
     async def call(self, method: str, *arguments: Any) -> Any: ...
@@ -97,6 +103,7 @@ class User:
         self.released = asyncio.Event()
         self.polls = asyncio.Event()
         self.polls.set()
+        self.is_closed = False
         self.client: _Client = CLIENTS[client](self)
         self._polling: asyncio.Task[None] | None = None
         self.partition = (aiokafka if client == "aiokafka" else kafka).TopicPartition
@@ -139,7 +146,10 @@ class User:
             return name_of(error)
 
     async def close(self) -> None:
-        """Close the consumer; errors of a pending poll are ignored."""
+        """Close the consumer, once; errors of a pending poll are ignored."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         self.polls.clear()
         await self.client.close()
         if self._polling is not None:
@@ -147,15 +157,22 @@ class User:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._polling
 
-    def tell(self, what: str, partitions: Iterable[Any]) -> None:
+    async def hear(self, what: str, partitions: Iterable[Any]) -> None:
         """Note a call of the listener, and judge it by what the broker knows."""
         self.listened.append(what)
         self.told.append((what, sorted(one.partition for one in partitions)))
         if (what == "revoked") != bool(self.group.member_id) and what != "assigned":
             self.wrongly_told.append(f"{what}, as {self.group.member_id or 'no member'}")
+        self.group.changed()
         if what in self.held:
             self.entered.set()
-        self.group.changed()
+            await self.released.wait()
+
+    async def end_of(self, what: str) -> None:
+        """The listener has committed, if it does so in this call."""
+        if what in self.held_after:
+            self.entered.set()
+            await self.released.wait()
 
 
 class AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
@@ -177,41 +194,42 @@ class AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # 
 class _AioClient:
     def __init__(self, user: User) -> None:
         self._user = user
-        self._consumer = CooperativeAIOKafkaConsumer(**user.settings)
-        self._before: set[Any] = set()
+
+    @functools.cached_property
+    def consumer(self) -> Any:
+        return CooperativeAIOKafkaConsumer(**self._user.settings)
+
+    async def constructed(self) -> Any:
+        return self.consumer
 
     async def start(self) -> None:
-        await self._consumer.start()
-        self._consumer.subscribe(**self._user.subscribes, listener=AioListener(self._told))
+        await self.consumer.start()
+        self.consumer.subscribe(**self._user.subscribes, listener=AioListener(self._told))
 
     async def poll(self) -> Mapping[Any, Any]:
-        found: Mapping[Any, Any] = await self._consumer.getmany(timeout_ms=100)
+        found: Mapping[Any, Any] = await self.consumer.getmany(timeout_ms=100)
         return found
 
     async def call(self, method: str, *arguments: Any) -> Any:
         if method == "subscribe":
-            return self._consumer.subscribe(**self._user.subscribes, listener=AioListener(self._told))
-        called = getattr(self._consumer, method)(*arguments)
+            return self.consumer.subscribe(**self._user.subscribes, listener=AioListener(self._told))
+        called = getattr(self.consumer, method)(*arguments)
         return await called if asyncio.iscoroutine(called) else called
 
     async def _told(self, what: str, partitions: Any) -> None:
         user = self._user
         if not partitions:
             return
-        user.tell(what, partitions)
-        if what in user.held:
-            await user.released.wait()
+        await user.hear(what, partitions)
         if what in user.commit_when:
             user.commits.append(await user.call("commit", dict.fromkeys(partitions, 5)))
-        if what in user.held_after:
-            user.entered.set()
-            await user.released.wait()
+        await user.end_of(what)
 
     async def close(self) -> None:
-        await self._consumer.stop()
+        await self.consumer.stop()
 
     def leftovers(self) -> str:
-        coordinator = self._consumer._coordinator
+        coordinator = self.consumer._coordinator
         tasks = [task for task in coordinator._actions_under_way if not task.done()]
         return f"tasks: {tasks}" if tasks else ""
 
@@ -236,7 +254,7 @@ class _KafkaPythonClient:
     def __init__(self, user: User) -> None:
         self._user = user
         self._thread = ThreadPoolExecutor(1)
-        self._consumer: Any = None
+        self.consumer: Any = None
         self._io_thread: threading.Thread | None = None
 
     def _run(self, function: Callable[..., Any], *arguments: Any) -> Coroutine[Any, Any, Any]:
@@ -247,35 +265,38 @@ class _KafkaPythonClient:
 
     def _commit(self, partitions: Iterable[Any], offset: int = 5) -> None:
         offsets = {tp: kafka.OffsetAndMetadata(offset, "", -1) for tp in partitions}
-        self._consumer.commit(offsets)
+        self.consumer.commit(offsets)
 
     def _told(self, what: str, partitions: Any) -> None:
         user = self._user
         if not partitions:
             return
-        user.loop.call_soon_threadsafe(user.tell, what, partitions)
-        if what in user.held:
-            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
+        self._wait_for(user.hear(what, partitions))
         if what in user.commit_when:
             try:
                 self._commit(partitions)
                 user.commits.append("ok")
             except Exception as error:
                 user.commits.append(name_of(error))
-        if what in user.held_after:
-            user.loop.call_soon_threadsafe(user.entered.set)
-            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
+        self._wait_for(user.end_of(what))
+
+    def _wait_for(self, what: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(what, self._user.loop).result(HANG_S)
 
     def _subscribe(self) -> None:
-        self._consumer.subscribe(**self._user.subscribes, listener=KafkaPythonListener(self._told))
+        self.consumer.subscribe(**self._user.subscribes, listener=KafkaPythonListener(self._told))
+
+    async def constructed(self) -> Any:
+        self.consumer = await self._run(lambda: CooperativeKafkaConsumer(**self._user.settings))
+        self._io_thread = self.consumer._coordinator._net._io_thread
+        return self.consumer
 
     async def start(self) -> None:
-        self._consumer = await self._run(lambda: CooperativeKafkaConsumer(**self._user.settings))
-        self._io_thread = self._consumer._coordinator._net._io_thread
+        await self.constructed()
         await self._run(self._subscribe)
 
     async def poll(self) -> Mapping[Any, Any]:
-        found: Mapping[Any, Any] = await self._run(lambda: self._consumer.poll(timeout_ms=100))
+        found: Mapping[Any, Any] = await self._run(lambda: self.consumer.poll(timeout_ms=100))
         return found
 
     async def call(self, method: str, *arguments: Any) -> Any:
@@ -283,10 +304,10 @@ class _KafkaPythonClient:
             return await self._run(self._subscribe)
         if method == "commit":
             return await self._run(self._commit, *arguments)
-        return await self._run(getattr(self._consumer, method), *arguments)
+        return await self._run(getattr(self.consumer, method), *arguments)
 
     async def close(self) -> None:
-        await self._run(self._consumer.close)
+        await self._run(self.consumer.close)
         self._thread.shutdown(wait=False)
 
     def leftovers(self) -> str:
@@ -323,20 +344,31 @@ async def consuming(
 
 
 def each_client(
-    *, of_group: Mapping[str, Any] | None = None, consumes: int = 4, **settings: Any
-) -> Callable[[Callable[[User, Group], Awaitable[None]]], Callable[[str], None]]:
-    """Make a scene with a user who is `consuming` a test of both clients."""
+    *clients: str, of_group: Mapping[str, Any] | None = None, consumes: int = 4, **settings: Any
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Make a scene with a user who is `consuming` a test of these clients, or of both.
 
-    def made(scene: Callable[[User, Group], Awaitable[None]]) -> Callable[[str], None]:
-        @pytest.mark.parametrize("client", CLIENTS)
-        def test(client: str) -> None:
+    The scene gets `user` and `group`, and what else it names: `client`, fixtures, and parameters.
+    """
+
+    def made(scene: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        names = inspect.signature(scene).parameters
+
+        @pytest.mark.parametrize("client", clients or CLIENTS)
+        @functools.wraps(scene)
+        def test(client: str, **given: Any) -> None:
+            if "client" in names:
+                given["client"] = client
+
             async def run() -> None:
                 async with consuming(client, of_group=of_group, consumes=consumes, **settings) as played:
-                    await scene(*played)
+                    await scene(*played, **given)
 
             asyncio.run(run())
 
-        test.__doc__ = scene.__doc__
+        others = [each for name, each in names.items() if name not in ("user", "group", "client")]
+        own = inspect.Parameter("client", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        test.__signature__ = inspect.Signature([own, *others])  # type: ignore[attr-defined]
         return test
 
     return made
