@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import subprocess
+import sys
 from collections.abc import Mapping
 from functools import partial
 from types import FunctionType, SimpleNamespace
@@ -20,7 +22,7 @@ import kafka_assignors_aiokafka as plugin
 from kafka_assignors.messages import NEVER_ASSIGNED
 from kafka_assignors.wire import decode_assignment, decode_member
 from kafka_assignors.wire.consumer_protocol import decode_subscription
-from kafka_assignors_aiokafka import _stock
+from kafka_assignors_aiokafka import CHECKED, _stock
 from kafka_assignors_aiokafka._stock import topics_of
 from kafka_assignors_strategies import Priority, Rollout, Standby
 
@@ -189,3 +191,33 @@ def test_replica_racks_are_read_from_the_brokers_of_the_replicas() -> None:
     (orders,) = topics_of(cluster(), ["orders", "no metadata yet"])
     assert orders.partitions == 3
     assert orders.replica_racks == (frozenset({"a"}), frozenset(), frozenset({"a"}))
+
+
+# ---- releases of aiokafka that are older or newer than the checked ones
+
+IMPORT = """
+import aiokafka, sys
+aiokafka.__version__ = sys.argv[1]
+import kafka_assignors_aiokafka._client
+"""
+
+
+def import_with(version: str) -> tuple[int, list[str]]:
+    """Exit code and standard error of a process that imports the plugin with `version` installed."""
+    run = subprocess.run([sys.executable, "-c", IMPORT, version], capture_output=True, text=True, check=False)
+    return run.returncode, run.stderr.splitlines()
+
+
+def test_the_import_of_the_plugin_fails_with_one_clear_line_where_aiokafka_is_too_old() -> None:
+    code, lines = import_with("0.8.1")
+    assert code == 1
+    assert lines[-1] == (
+        "ImportError: kafka_assignors_aiokafka needs aiokafka 0.10 or newer, and 0.8.1 is installed"
+    )
+
+
+def test_the_import_warns_once_where_aiokafka_is_newer_than_what_was_checked() -> None:
+    code, lines = import_with(f"{CHECKED[1][0]}.{CHECKED[1][1] + 1}.0")
+    assert code == 0
+    assert len(lines) == 1
+    assert "is not among the releases checked" in lines[0]

@@ -1,23 +1,32 @@
-"""CooperativeAIOKafkaConsumers in the test's process: listener, commits, positions, subscriptions."""
+"""CooperativeAIOKafkaConsumers in the test's process: subscriptions, and other releases of aiokafka."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
+import aiokafka.client
+import aiokafka.consumer.consumer
 import pytest
-from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.errors import IllegalStateError
 
-from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until, with_group
-from compat_tests.aiokafka.in_process import AIOKafkaInProcess
+from compat_tests.aiokafka.in_process import (
+    AIOKafkaInProcess,
+    Listener,
+    consumer_of,
+    consuming,
+    of,
+    until,
+    with_group,
+)
 from compat_tests.scenarios.in_process import ConsumerScenarios, WeightScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_aiokafka import (
-    CooperativeAIOKafkaConsumer,
-)
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_aiokafka.cooperative.listener import WarmUpTask
 
 
 class TestConsumer(ConsumerScenarios, AIOKafkaInProcess):
@@ -47,38 +56,205 @@ async def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(grou
     assert first._fetcher._records.keys() <= buffered.keys()
 
 
-@pytest.mark.parametrize(("what", "asynchronous"), [("revoked", False), ("lost", False), ("assigned", True)])
 @with_group(records=10, orders=4)
-async def test_next_read_raises_the_error_of_a_listener_and_the_consumer_goes_on(
-    group: GroupOfMembers, what: str, asynchronous: bool
+async def test_with_a_pattern_start_returns_with_the_first_assignment(group: GroupOfMembers) -> None:
+    consumer = consumer_of(group)
+    consumer.subscribe(pattern=f"^orders-{group.run}$")
+    try:
+        await asyncio.wait_for(consumer.start(), HANG_S)
+        assert consumer.assignment() == of(group, 0, 1, 2, 3)
+        assert await asyncio.wait_for(consumer.seek_to_beginning(), HANG_S)
+        assert {await consumer.position(tp) for tp in consumer.assignment()} == {0}
+    finally:
+        await consumer.stop()
+
+
+@with_group(orders=4)
+async def test_start_returns_after_the_listener_was_called(group: GroupOfMembers) -> None:
+    async with consuming(group, listener := Listener()) as consumer:
+        assert listener.calls == [("assigned", of(group, 0, 1, 2, 3))]
+        assert consumer.assignment() == of(group, 0, 1, 2, 3)
+
+
+@with_group(orders=4)
+async def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listener(
+    group: GroupOfMembers,
 ) -> None:
-    refusals: list[set[TopicPartition]] = []
+    async def commit(revoked: set[TopicPartition]) -> None:
+        assert consumer.assignment() == revoked
+        await released.wait()
+        await asyncio.create_task(consumer.commit(dict.fromkeys(revoked, 7)))
 
-    def refuse(partitions: set[TopicPartition]) -> None:
-        # Raise once, and not in the first assignment, where `start` would raise the error.
-        if partitions and not refusals and (what, len(partitions)) != ("assigned", 4):
-            refusals.append(partitions)
-            raise ValueError("I will not")
+    released = asyncio.Event()
+    listener = Listener(revoked=commit)
+    async with consuming(group, listener) as consumer:
+        (tp, *_) = consumer.assignment()
+        await consumer.commit({tp: 3})
+        consumer.unsubscribe()
+        for _ in range(2):  # During the listener call, and after it.
+            assert consumer.assignment() == set()
+            assert consumer.subscription() == set()
+            for offsets in ({tp: 4}, None):
+                with pytest.raises(IllegalStateError, match="Not subscribed"):
+                    await consumer.commit(offsets)
+            with pytest.raises(IllegalStateError):
+                await consumer.position(tp)
+            with pytest.raises(IllegalStateError):
+                consumer.seek(tp, 0)
+            await until(lambda: listener.told("revoked"))
+            released.set()
+            await until(lambda: not consumer._coordinator._member.in_group)
+        assert await consumer.committed(tp) == 7
+        assert await consumer.getmany() == {}
 
-    async def refuse_later(partitions: set[TopicPartition]) -> None:
-        await asyncio.sleep(0)
-        refuse(partitions)
 
-    read: set[TopicPartition] = set()
+@with_group(orders=4)
+async def test_another_listener_is_told_what_is_owned(group: GroupOfMembers) -> None:
+    first, second = Listener(), Listener()
+    async with consuming(group, first) as consumer:
+        consumer.subscribe(list(group.topics), listener=second)
+        await until(lambda: second.told("assigned") == [of(group, 0, 1, 2, 3)])
+        assert consumer.assignment() == of(group, 0, 1, 2, 3)
+        consumer.subscribe(list(group.topics), listener=second)
+        consumer.enforce_rebalance()
+        await until(lambda: len(second.calls) == 2)
+        assert second.calls[-1] == ("assigned", set())
+    assert first.calls == [("assigned", of(group, 0, 1, 2, 3))]
+    assert second.calls[-1] == ("revoked", of(group, 0, 1, 2, 3))
 
-    async def read_while(wanted: Callable[[], bool], consumer: CooperativeAIOKafkaConsumer) -> None:
-        while wanted():
-            read.update(await asyncio.wait_for(consumer.getmany(timeout_ms=50), HANG_S))
 
-    listener = Listener(**{what: refuse_later if asynchronous else refuse})
-    settings: dict[str, Any] = {"max_poll_interval_ms": 1000} if what == "lost" else {}
-    async with consuming(group, listener, **settings) as first:
-        async with consuming(group) as second:
-            # The first consumer loses its partitions because it does not poll.
-            await until(lambda: len(second.assignment()) == (4 if what == "lost" else 2))
-        # The second consumer has stopped, so the first is assigned its partitions.
-        refused = rf"on_partitions_{what} of .* failed: .*I will not"
-        with pytest.raises(KafkaError, match=refused) as raised:
-            await read_while(lambda: True, first)
-        assert isinstance(raised.value.__cause__, ValueError)
-        await read_while(lambda: read != of(group, 0, 1, 2, 3), first)
+def test_an_empty_rack_is_no_rack_as_in_the_stock_consumer() -> None:
+    async def construct() -> None:
+        consumer = CooperativeAIOKafkaConsumer(group_id="g", client_rack="")
+        assert consumer._rack_of_member is None
+        await consumer.stop()
+
+    asyncio.run(construct())
+
+
+@with_group(orders=2)
+async def test_a_member_that_joins_later_can_wait_for_its_first_partition(group: GroupOfMembers) -> None:
+    async with consuming(group) as first, consuming(group) as second:
+        found = await second.wait_for_assignment(timeout_ms=HANG_S * 1000)
+        assert found == second.assignment()
+        assert len(found) == 1
+        assert await first.wait_for_assignment() == first.assignment()
+        async with consuming(group) as standby:
+            assert await standby.wait_for_assignment(timeout_ms=100) == set()
+            waiting = asyncio.create_task(standby.wait_for_assignment())
+            await first.stop()
+            assert len(await asyncio.wait_for(waiting, HANG_S)) == 1
+    with pytest.raises(IllegalStateError, match="after start"):
+        await consumer_of(group).wait_for_assignment()
+
+
+# ---- missing topics, with the client's default metadata age of five minutes, which is longer than `HANG_S`
+
+
+@with_group(records=3, orders=1)
+async def test_a_topic_that_is_deleted_and_created_again_is_consumed_from_its_beginning(
+    group: GroupOfMembers,
+) -> None:
+    async def read(consumer: CooperativeAIOKafkaConsumer, offsets: list[int]) -> None:
+        while True:
+            offsets.append((await consumer.getone()).offset)
+
+    async with consuming(group) as consumer:
+        offsets: list[int] = []
+        reading = asyncio.ensure_future(read(consumer, offsets))
+        await until(lambda: len(offsets) == 3)
+        await consumer.commit()
+        await asyncio.to_thread(group.delete_topic, "orders")
+        await until(lambda: consumer.assignment() == set())
+        await asyncio.to_thread(group.create_topic, "orders", 1)
+        await asyncio.to_thread(group.produce, 9)
+        await until(lambda: offsets == [*range(3), *range(9)])
+        reading.cancel()
+
+
+# ---- other releases of aiokafka
+
+
+def test_an_argument_of_a_later_aiokafka_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    later: Any = {"of_a_later_release": 1}
+    with pytest.raises(TypeError, match="of_a_later_release"):
+        CooperativeAIOKafkaConsumer("orders", group_id="g", **later)
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(
+        AIOKafkaConsumer, "__init__", lambda self, *topics, **settings: given.update(settings)
+    )
+    with pytest.raises(RuntimeError):  # aiokafka's own constructor has not run.
+        CooperativeAIOKafkaConsumer("orders", group_id="g", **later)
+    assert given["of_a_later_release"] == 1
+
+
+class NewerSubscriptionState(SubscriptionState):  # type: ignore[misc]  # aiokafka has no types
+    pass
+
+
+class NewerGroupCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has no types
+    pass
+
+
+def test_a_release_with_another_subscription_state_is_refused_at_construction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def construct() -> None:
+        CooperativeAIOKafkaConsumer("orders", group_id="g")
+
+    monkeypatch.setattr(aiokafka.consumer.consumer, "SubscriptionState", NewerSubscriptionState)
+    wrong = r"uses NewerSubscriptionState where SubscriptionState is expected: install a release"
+    with pytest.raises(RuntimeError, match=wrong):
+        asyncio.run(construct())
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ("class", "uses NewerGroupCoordinator where GroupCoordinator is expected: install a release"),
+        ("attribute", "GroupCoordinator has no _do_fetch_commit_offsets: install a release"),
+    ],
+    ids=["class", "attribute"],
+)
+@with_group(orders=4)
+async def test_a_release_with_another_coordinator_is_refused_by_start_and_does_not_join(
+    group: GroupOfMembers, monkeypatch: pytest.MonkeyPatch, changed: str, wrong: str
+) -> None:
+    if changed == "class":
+        monkeypatch.setattr(aiokafka.consumer.consumer, "GroupCoordinator", NewerGroupCoordinator)
+    else:
+        monkeypatch.delattr(GroupCoordinator, "_do_fetch_commit_offsets")
+    consumer = CooperativeAIOKafkaConsumer(
+        *group.topics, bootstrap_servers=group.kafka.bootstrap, group_id=group.id
+    )
+    with pytest.raises(RuntimeError, match=wrong):
+        await asyncio.wait_for(consumer.start(), HANG_S)
+    await consumer.stop()
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+
+
+# ---- calls of a listener's warm-up methods that end in unusual ways
+
+WARMING = frozenset({("t", 0)})
+
+
+class Stop(BaseException):
+    """What an application raises to end a part of itself."""
+
+
+class StoppedListener:
+    async def on_partitions_warming(self, partitions: Any) -> None:
+        raise Stop
+
+    async def on_warming_cancelled(self, partitions: Any) -> None:
+        raise asyncio.CancelledError  # As of a task of the listener's that it has cancelled and awaits.
+
+
+def test_what_the_listener_raises_does_not_end_the_task_that_waits_for_it() -> None:
+    async def test() -> None:
+        call = WarmUpTask(StoppedListener(), WARMING)
+        with pytest.raises(RuntimeError, match="Stop"):
+            await call.ended(60)
+        await call.tell_cancelled(WARMING, 60)
+
+    asyncio.run(test())

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import (
     CooperativeStickyAssignor as StockCooperativeStickyAssignor,
 )
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import CommitFailedError
+from kafka.errors import CommitFailedError, KafkaError
 
 import kafka_assignors_kafka_python
 from compat_tests.scenarios.in_process import InProcess, RecordingListener
@@ -80,12 +80,16 @@ class KafkaPythonInProcess(InProcess):
     sources = for_kafka_python
     topic_partition = TopicPartition
     listener_class = Listener
+    kafka_error = KafkaError
     commit_errors = (CommitFailedError,)
     stock_assignors = (
         RangePartitionAssignor,
         StockCooperativeStickyAssignor,
         StockCooperativeStickyAssignor(),
     )
+
+    consumer_class = CooperativeKafkaConsumer
+    of_client = frozenset(KafkaConsumer.DEFAULT_CONFIG)
 
     def construct(self, **settings: Any) -> None:
         CooperativeKafkaConsumer("orders", **settings)

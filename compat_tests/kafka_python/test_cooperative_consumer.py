@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, MemberToRemove
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
-from kafka.errors import KafkaError
-from kafka.structs import MemberState
+from kafka.errors import KafkaConfigurationError, KafkaError
 
 from compat_tests.kafka_python.in_process import (
     PROGRAM,
@@ -75,41 +73,10 @@ def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records
                     read |= consumer.poll(timeout_ms=poll_ms).keys()
 
 
-def test_offsets_are_committed_in_a_transaction_unless_the_partitions_are_lost(kafka: Kafka) -> None:
-    def commit(offset: int) -> None:
-        producer.begin_transaction()
-        producer.send_offsets_to_transaction(committed({tp: offset}), consumer.group_metadata())
-        producer.commit_transaction()
-
-    listener = Listener()
-    with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
-        contextlib.closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin,
-        contextlib.closing(
-            KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=group.id)
-        ) as producer,
-        consuming(group, listener) as consumer,
-    ):
-        producer.init_transactions()
-        share(group, consumer)
-        (tp,) = of(group, 0)
-        commit(3)
-        polling_until(lambda: consumer.committed(tp) == 3)  # EndTxn returns before the markers are written.
-
-        admin.remove_group_members(group.id, [MemberToRemove(consumer.group_metadata().member_id)])
-        polling_until(
-            lambda: consumer.coordinator.state == MemberState.UNJOINED
-        )  # A heartbeat detects the removal.
-        # The broker accepts offsets from a non-member. This one was a member, and its user has not been told.
-        with pytest.raises(KafkaError):
-            commit(7)
-        assert consumer.committed(tp) == 3
-        polling_until(lambda: listener.told("lost"), consumer)
-
-
-def test_an_async_listener_can_await_a_commit(kafka: Kafka) -> None:
+def test_an_async_listener_can_await_a_commit_and_its_error_is_raised(kafka: Kafka) -> None:
     async def commit(revoked: set[TopicPartition]) -> None:
         await first.commit_async(committed({tp: first.position(tp) for tp in revoked}))
+        raise ValueError("I will not")
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         group.produce(10)
@@ -118,8 +85,12 @@ def test_an_async_listener_can_await_a_commit(kafka: Kafka) -> None:
             while len(read) < 4:
                 read |= first.poll(timeout_ms=100).keys()
             with consuming(group) as second:
+                with pytest.raises(KafkaError, match=r"on_partitions_revoked of .* failed: .*I will not"):
+                    share(group, first, second)
                 share(group, first, second)
                 assert {second.position(tp) for tp in second.assignment()} == {10}
+            with pytest.raises(KafkaError, match="I will not"):
+                first.close()
 
 
 def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kafka) -> None:
@@ -152,34 +123,6 @@ def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kaf
                     for tp, records in first.poll(timeout_ms=100).items():
                         assert records[0].offset == read[tp]
                         read[tp] += len(records)
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_poll_raises_the_error_of_a_listener_and_the_consumer_goes_on(
-    kafka: Kafka, asynchronous: bool
-) -> None:
-    refusals = [ValueError("I will not")]
-
-    def refuse_once(_: set[TopicPartition]) -> None:
-        if refusals:
-            raise refusals.pop()
-
-    async def refuse_later(revoked: set[TopicPartition]) -> None:
-        refuse_once(revoked)
-
-    listener = AsyncListener(refuse_later) if asynchronous else Listener(revoked=refuse_once)
-    with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
-        consuming(group, listener) as first,
-        consuming(group) as second,
-    ):
-        share(group, first)
-        with pytest.raises(KafkaError, match=r"on_partitions_revoked of .* failed: .*I will not") as raised:
-            share(group, second, first)
-        assert isinstance(raised.value.__cause__, ValueError)
-        share(group, first, second)
-        group.produce(10)
-        polling_until(lambda: first.poll(timeout_ms=100), first)
 
 
 def test_close_raises_the_error_of_a_listener_after_the_consumer_has_left(kafka: Kafka) -> None:
@@ -291,3 +234,103 @@ def test_an_error_of_the_same_source_takes_the_place_of_one_that_was_not_raised(
         errors.raise_next()
     errors.raise_next()
     assert all(one.is_done for one in raised)
+
+
+# ---- settings
+
+
+def test_an_argument_of_a_later_kafka_python_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    later: Any = {"of_a_later_release": 1}
+    with pytest.raises(KafkaConfigurationError, match="of_a_later_release"):
+        CooperativeKafkaConsumer("orders", group_id="g", api_version=(3, 9), **later)
+    monkeypatch.setitem(KafkaConsumer.DEFAULT_CONFIG, "of_a_later_release", 0)
+    consumer = CooperativeKafkaConsumer("orders", group_id="g", api_version=(3, 9), **later)
+    consumer.close(autocommit=False)
+    assert consumer.config["of_a_later_release"] == 1
+
+
+def test_a_poll_waits_for_at_most_half_of_the_poll_interval() -> None:
+    """A wait until its end would exceed it, and the member would leave."""
+    consumer = CooperativeKafkaConsumer(
+        "orders",
+        group_id="g",
+        api_version=(3, 9),
+        enable_auto_commit=False,
+        heartbeat_interval_ms=3000,
+        max_poll_interval_ms=4000,
+    )
+    wait_s = consumer._coordinator.time_to_next_poll()
+    consumer.close(autocommit=False)
+    assert wait_s == 2
+
+
+# ---- topics that are created again, under a consumer of the default metadata age
+
+
+@pytest.fixture
+def group(kafka: Kafka) -> Iterator[GroupOfMembers]:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+        group.produce(5)
+        yield group
+
+
+def recreate(group: GroupOfMembers, consumer: CooperativeKafkaConsumer) -> None:
+    """Delete the topic and create it again; the metadata of the consumer never lack it.
+
+    No fetch fails meanwhile, since all partitions are paused.
+    """
+    cluster = consumer._client.cluster
+    old = cluster.topic_id(group.topic("orders"))
+    consumer.pause(*consumer.assignment())
+    consumer.poll(timeout_ms=0)
+    group.delete_topic("orders")
+    deadline = time.monotonic() + HANG_S
+    while True:
+        try:
+            group.create_topic("orders", 2)
+            break
+        except Exception:  # The broker has not removed the old topic yet.
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    cluster.request_update()
+    polling_until(lambda: cluster.topic_id(group.topic("orders")) != old, consumer)
+    consumer.resume(*consumer.assignment())
+
+
+def read_offsets(consumer: CooperativeKafkaConsumer, each: int) -> dict[TopicPartition, list[int]]:
+    """The offsets of the next records, when there are at least `each` of every partition."""
+    offsets: dict[TopicPartition, list[int]] = {}
+
+    def is_enough() -> bool:
+        for tp, records in consumer.poll(timeout_ms=50).items():
+            offsets.setdefault(tp, []).extend(record.offset for record in records)
+        return len(offsets) == 2 and all(len(found) >= each for found in offsets.values())
+
+    polling_until(is_enough)
+    return offsets
+
+
+@pytest.mark.parametrize(("new", "is_committed"), [(3, True), (9, False)])
+def test_all_records_of_a_recreated_topic_come(group: GroupOfMembers, new: int, is_committed: bool) -> None:
+    with consuming(group) as consumer:
+        old = read_offsets(consumer, 5)
+        assert {tuple(found) for found in old.values()} == {(0, 1, 2, 3, 4)}
+        if is_committed:
+            consumer.commit()
+        recreate(group, consumer)
+        group.produce(new)
+        assert {tuple(found) for found in read_offsets(consumer, new).values()} == {tuple(range(new))}
+
+
+def test_records_that_were_fetched_of_the_old_topic_are_not_taken_for_those_of_the_new_one(
+    group: GroupOfMembers,
+) -> None:
+    with consuming(group, max_poll_records=1) as consumer:
+        seen = {tp: [] for tp in read_offsets(consumer, 1)}
+        recreate(group, consumer)
+        group.produce(7)
+        deadline = time.monotonic() + HANG_S
+        while any(found != [*range(7)] for found in seen.values()):
+            assert time.monotonic() < deadline, seen
+            for tp, records in consumer.poll(timeout_ms=50).items():
+                seen[tp].extend(record.offset for record in records)

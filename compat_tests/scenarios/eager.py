@@ -5,15 +5,22 @@ Every client runs the same scenarios: a test module subclasses `EagerScenarios` 
 
 from __future__ import annotations
 
-from typing import ClassVar
+import contextlib
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import pytest
 
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.strategies_of_others import CooperativeOnly, Reversed
 from kafka_assignors.strategies import load_strategy
 
-__all__ = ["EagerScenarios", "SlowRevocationScenarios"]
+__all__ = ["EagerConsumerScenarios", "EagerScenarios", "SlowRevocationScenarios"]
 
 OTHERS = "compat_tests.support.strategies_of_others"
 LIBRDKAFKA = "compat_tests.support.librdkafka_member"
@@ -158,3 +165,105 @@ class SlowRevocationScenarios:
             group.stop("c")
             group.settle(after=three)
             assert group.owned_twice() == []
+
+
+TWINS = "2 assignors with the name 'sticky'"
+
+
+class EagerConsumerScenarios(ABC):
+    """Stock consumers in the test's process.
+
+    Attributes:
+        plugin: the module of our assignors.
+        stock_sticky: the client's own assignor with the name of one of ours.
+        refusals: what the client raises for assignors that it cannot use.
+    """
+
+    program: ClassVar[str]
+    plugin: Any
+    stock_sticky: Any
+    refusals: tuple[type[Exception], ...]
+
+    @abstractmethod
+    def consumer(self, group: GroupOfMembers, *assignors: Any) -> Any:
+        """A consumer of the group's topics, whose methods wait for their results, with `poll` and `close`."""
+
+    @contextlib.contextmanager
+    def polling(self, group: GroupOfMembers, assignor: Any) -> Iterator[Any]:
+        """A consumer that is polled on a thread of its own."""
+        consumer, stopping = self.consumer(group, assignor), threading.Event()
+
+        def poll() -> None:
+            while not stopping.is_set():
+                consumer.poll(timeout_ms=500)
+            consumer.close()
+
+        thread = threading.Thread(target=poll)
+        thread.start()
+        try:
+            yield consumer
+        finally:
+            stopping.set()
+            thread.join(HANG_S)
+
+    def must_keep_their_own(self, kafka: Kafka, make: Callable[[], Any]) -> None:
+        """Two consumers keep what they own, up to what a third one needs."""
+        with (
+            GroupOfMembers(kafka, self.program, {"orders": 6}) as group,
+            self.polling(group, make()) as first,
+        ):
+            settled_in_process(group, [first])
+            with self.polling(group, make()) as second:
+                before = settled_in_process(group, [first, second])
+                with self.polling(group, make()) as third:
+                    after = settled_in_process(group, [first, second, third])
+        assert after[0] < before[0]
+        assert after[1] < before[1]
+
+    def must_refuse(self, kafka: Kafka, assignors: Sequence[Any], message: str) -> None:
+        def consume() -> None:
+            # kafka-python 2 reveals its settings only when it joins.
+            with contextlib.closing(self.consumer(group, *assignors)) as consumer:
+                consumer.poll(timeout_ms=10_000)
+
+        with (
+            GroupOfMembers(kafka, self.program, {"orders": 2}) as group,
+            pytest.raises(self.refusals, match=message),
+        ):
+            consume()
+
+    def test_consumers_that_share_an_assignor_are_separate_members(self, kafka: Kafka) -> None:
+        shared = self.plugin.StickyAssignor()
+        # Each consumer claims its own partitions: two claims on the same partitions cancel each other.
+        self.must_keep_their_own(kafka, lambda: shared)
+
+    @pytest.mark.parametrize(
+        ("assignors", "message"),
+        [
+            (lambda ours, stock: [ours.StickyAssignor(), ours.StickyAssignor(rack="a")], TWINS),
+            (lambda ours, stock: [stock, ours.StickyAssignor()], TWINS),
+            (
+                lambda ours, stock: [ours.StickyAssignor(), ours.assignor(CooperativeOnly())],
+                "'test-cooperative-only' runs under .* alone.*: use Cooperative",
+            ),
+            (
+                lambda ours, stock: [ours.assignor(Reversed(), weights=lambda topics: {})],
+                "'test-reversed' has a source of weights.*: use Cooperative",
+            ),
+        ],
+    )
+    def test_assignors_that_it_cannot_use_are_refused_as_early_as_the_client_shows_them(
+        self, kafka: Kafka, assignors: Callable[[Any, Any], list[Any]], message: str
+    ) -> None:
+        self.must_refuse(kafka, assignors(self.plugin, self.stock_sticky), message)
+
+
+def settled_in_process(group: GroupOfMembers, consumers: Sequence[Any]) -> list[set[Any]]:
+    """Wait until the consumers own all partitions, in equal shares."""
+    total, deadline = sum(group.topics.values()), time.monotonic() + HANG_S
+    while True:
+        owned = [set(consumer.assignment()) for consumer in consumers]
+        if {len(share) for share in owned} == {total // len(consumers)} and len(set().union(*owned)) == total:
+            return owned
+        assert time.monotonic() < deadline, owned
+        time.sleep(0.05)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +29,12 @@ class InProcess(ABC):
         program: the module of a member in a process of its own.
         plugin, sources: the modules of our assignors and of the sources of weights.
         topic_partition, listener_class: the client's TopicPartition, and a listener that records its calls.
+        kafka_error: the client's KafkaError.
         commit_errors: what a commit of a revoked partition may raise.
         stock_assignors: what the client's own consumer takes as an assignor.
+        consumer_class: our consumer.
+        of_client: the arguments of the client's own consumer.
+        of_some_releases: the arguments that only some releases of the client have.
     """
 
     program: str
@@ -37,8 +42,12 @@ class InProcess(ABC):
     sources: ModuleType
     topic_partition: Callable[[str, int], Any]
     listener_class: Callable[..., Any]
+    kafka_error: type[Exception]
     commit_errors: tuple[type[Exception], ...]
     stock_assignors: Sequence[Any]
+    consumer_class: type[Any]
+    of_client: frozenset[str]
+    of_some_releases: frozenset[str] = frozenset()
 
     @abstractmethod
     def construct(self, **settings: Any) -> None:
@@ -84,6 +93,10 @@ class RecordingListener:
 
     def told(self, what: str) -> list[set[Any]]:
         return [partitions for call, partitions in self.calls if call == what and partitions]
+
+
+OUR_OWN = {"max_warming", "observer", "warm_timeout_ms"}
+"""The arguments that the cooperative consumers add to those of their clients."""
 
 
 def polling_until(condition: Callable[[], Any], *consumers: Any) -> None:
@@ -135,6 +148,16 @@ def read_by_partition(consumer: Any, records: int) -> dict[Any, int]:
 
 
 class ConsumerScenarios(InProcess):
+    def test_every_argument_of_the_client_is_declared_and_no_other(self) -> None:
+        parameters = inspect.signature(self.consumer_class).parameters.values()
+        own = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+        settings: Any = self.plugin
+        passed_on = set(settings.ConsumerSettings.__annotations__)
+        assert own & passed_on == set()  # Type checkers refuse such a constructor.
+        declared = own | passed_on
+        assert self.of_client - declared == set()
+        assert OUR_OWN <= declared - self.of_client <= OUR_OWN | self.of_some_releases
+
     @pytest.mark.parametrize(
         ("strategies", "kind", "message"),
         [
@@ -205,6 +228,41 @@ class ConsumerScenarios(InProcess):
             group.produce(10)
             with self.consuming(group, listener) as consumer:
                 assert read_first(consumer, 4) == dict.fromkeys(range(4), 7)
+
+    @pytest.mark.parametrize("what", ["revoked", "lost", "assigned"])
+    def test_a_call_for_records_raises_the_error_of_a_listener_and_the_consumer_goes_on(
+        self, kafka: Kafka, what: str
+    ) -> None:
+        refused: list[set[Any]] = []
+
+        def refuse_once(partitions: set[Any]) -> None:
+            # Not in the first assignment: aiokafka's `start` would raise the error.
+            if partitions and not refused and (what, len(partitions)) != ("assigned", 4):
+                refused.append(partitions)
+                raise ValueError("I will not")
+
+        listener = self.listener(**{what: refuse_once})
+        settings: dict[str, Any] = {"max_poll_interval_ms": 1000} if what == "lost" else {}
+        says = rf"on_partitions_{what} of .* failed: .*I will not"
+        with (
+            GroupOfMembers(kafka, self.program, {"orders": 4}) as group,
+            self.consuming(group, listener, **settings) as first,
+        ):
+
+            def meet_another() -> None:
+                share(group, first)
+                with self.consuming(group) as second:
+                    if what == "lost":  # The first consumer is not polled.
+                        polling_until(lambda: len(second.assignment()) == 4, second)
+                    else:
+                        share(group, second, first)
+                polling_until(lambda: False, first)
+
+            with pytest.raises(self.kafka_error, match=says) as raised:
+                meet_another()
+            assert isinstance(raised.value.__cause__, ValueError)
+            group.produce(10)
+            read_first(first, 4)
 
     def test_a_subscribed_topic_that_is_created_later_is_consumed(self, kafka: Kafka) -> None:
         """With the client's default metadata age of five minutes, which is longer than `HANG_S`."""

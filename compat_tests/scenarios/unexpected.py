@@ -80,7 +80,6 @@ class UnexpectedScenarios(InProcess):
     requesting: Any
     watching: Any
     stock: Any
-    kafka_error: type[Exception]
 
     @abstractmethod
     def refresh_metadata(self, consumer: Any) -> None:
