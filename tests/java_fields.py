@@ -142,51 +142,45 @@ def _record_key_fields(data: bytes) -> Fields:
     return {"groupId": key.group} | {name: value for name, value in named.items() if value is not None}
 
 
+_GENERATION = {
+    "protocolType": ("protocol_type", 0),
+    "generation": ("generation", 0),
+    "protocol": ("protocol", 0),
+    "leader": ("leader", 0),
+    "currentStateTimestamp": ("state_timestamp_ms", 2),
+}
+_MEMBER = {
+    "memberId": ("member_id", 0),
+    "groupInstanceId": ("instance_id", 3),
+    "clientId": ("client_id", 0),
+    "clientHost": ("client_host", 0),
+    "rebalanceTimeout": ("rebalance_timeout_ms", 1),
+    "sessionTimeout": ("session_timeout_ms", 0),
+    "subscription": ("subscription", 0),
+    "assignment": ("assignment", 0),
+}
+"""Attributes by Java's names, each with the version from which on records have it."""
+
+
 def _group_metadata(version: int, fields: Fields) -> GroupMetadata:
-    return GroupMetadata(
-        version=version,
-        protocol_type=fields["protocolType"],
-        generation=fields["generation"],
-        protocol=fields["protocol"],
-        leader=fields["leader"],
-        state_timestamp_ms=fields.get("currentStateTimestamp", -1),
-        members=tuple(
-            GroupMember(
-                member_id=member["memberId"],
-                instance_id=member.get("groupInstanceId"),
-                client_id=member["clientId"],
-                client_host=member["clientHost"],
-                rebalance_timeout_ms=member.get("rebalanceTimeout", -1),
-                session_timeout_ms=member["sessionTimeout"],
-                subscription=base64.b64decode(member["subscription"]),
-                assignment=base64.b64decode(member["assignment"]),
-            )
-            for member in fields["members"]
-        ),
-    )
+    def attributes(of: Fields, named: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+        return {named[name][0]: value for name, value in of.items() if name in named}
+
+    members = []
+    for member in fields["members"]:
+        data = {name: base64.b64decode(member[name]) for name in ("subscription", "assignment")}
+        members.append(GroupMember(**attributes(member | data, _MEMBER)))
+    return GroupMetadata(version=version, members=tuple(members), **attributes(fields, _GENERATION))
 
 
 def _group_metadata_fields(value: GroupMetadata) -> Fields:
-    fields: Fields = {
-        "protocolType": value.protocol_type,
-        "generation": value.generation,
-        "protocol": value.protocol,
-        "leader": value.leader,
-    }
-    if value.version >= 2:
-        fields["currentStateTimestamp"] = value.state_timestamp_ms
-    return fields | {"members": [_group_member_fields(member, value.version) for member in value.members]}
+    def fields(of: GroupMetadata | GroupMember, named: Mapping[str, tuple[str, int]]) -> Fields:
+        return {name: getattr(of, at) for name, (at, since) in named.items() if value.version >= since}
 
-
-def _group_member_fields(member: GroupMember, version: int) -> Fields:
-    fields: Fields = {"memberId": member.member_id}
-    if version >= 3:
-        fields["groupInstanceId"] = member.instance_id
-    fields |= {"clientId": member.client_id, "clientHost": member.client_host}
-    if version >= 1:
-        fields["rebalanceTimeout"] = member.rebalance_timeout_ms
-    return fields | {
-        "sessionTimeout": member.session_timeout_ms,
-        "subscription": base64.b64encode(member.subscription).decode(),
-        "assignment": base64.b64encode(member.assignment).decode(),
-    }
+    members = []
+    for member in value.members:
+        data = {
+            name: base64.b64encode(getattr(member, name)).decode() for name in ("subscription", "assignment")
+        }
+        members.append(fields(member, _MEMBER) | data)
+    return fields(value, _GENERATION) | {"members": members}

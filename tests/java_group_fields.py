@@ -27,7 +27,6 @@ from kafka_assignors_replay.history.kip848_records import (
 
 __all__ = [
     "consumer_group_fields",
-    "consumer_group_value",
     "encode_consumer_group_fields",
     "encode_consumer_group_value",
     "read_fields",
@@ -83,14 +82,6 @@ _VALUES: Mapping[ConsumerGroupRecord, tuple[type, Mapping[str, str]]] = {
 """The class of each kind of value, and its attributes by Java's names."""
 
 
-def consumer_group_value(record: ConsumerGroupRecord, fields: Fields) -> ConsumerGroupValue:
-    """The value that our decoder reads from the bytes of these fields."""
-    kind, attributes = _VALUES[record]
-    fields = {"metadataHash": 0, **fields}
-    value: ConsumerGroupValue = kind(**{at: _as_read(name, fields[name]) for name, at in attributes.items()})
-    return value
-
-
 def consumer_group_fields(value: ConsumerGroupValue) -> Fields:
     """The fields of a decoded value."""
     attributes = _VALUES[_record_of(value)][1]
@@ -100,20 +91,6 @@ def consumer_group_fields(value: ConsumerGroupValue) -> Fields:
 
 def _record_of(value: ConsumerGroupValue) -> ConsumerGroupRecord:
     return next(record for record, (kind, _) in _VALUES.items() if isinstance(value, kind))
-
-
-def _as_read(name: str, field: Any) -> Any:
-    if name == "state":
-        return ConsumerGroupMemberState(field)
-    if name.lower().endswith(("partitions", "revocation")):
-        return {topic["topicId"]: tuple(topic["partitions"]) for topic in field}
-    if isinstance(field, list):
-        return tuple(_topic(each) if isinstance(each, dict) else each for each in field)
-    return field
-
-
-def _topic(field: Fields) -> TopicMetadata:
-    return TopicMetadata(field["topicId"], field["topicName"], field["numPartitions"])
 
 
 def _as_in_java(value: Any) -> Any:

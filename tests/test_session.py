@@ -49,7 +49,6 @@ class Client:
     member: MemberState = field(default_factory=lambda: MemberState(Settings(45, 300, 300)))
     done: list[Any] = field(default_factory=list)
     offered: list[bytes] = field(default_factory=list)
-    sync_error: Exception | None = None
     retries_commits: bool = True
     warms: bool = False
 
@@ -89,8 +88,6 @@ class Client:
 
     async def sync_group(self, *_: object) -> SyncGroupResponse:
         await Pause()
-        if self.sync_error is not None:
-            raise self.sync_error
         return SyncGroupResponse(0, encode_assignment(ConsumerAssignment(0, {"orders": [0]})))
 
     def partition_count(self, topic: str) -> int:
@@ -117,12 +114,20 @@ def _next(task: Coroutine[Any, Any, None]) -> Any:
         return None
 
 
-def joining(*answers: int | Exception) -> list[Any]:
-    """The actions of a session after SendJoin."""
+def about_to_join(
+    *answers: int | Exception, protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE
+) -> tuple[Any, events.SendJoin]:
+    """A client whose member is about to send JoinGroup."""
     client = Client(list(answers))
     client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    client.member, (join,) = client.member.handle(events.AboutToJoin(protocol), 0.0)
     assert isinstance(join, events.SendJoin)
+    return client, join
+
+
+def joining(*answers: int | Exception) -> list[Any]:
+    """The actions of a session after SendJoin."""
+    client, join = about_to_join(*answers)
     session = session_of(client)
     session.carry_out(join)
     assert session.joins_are_answered
@@ -151,9 +156,7 @@ def test_a_join_without_a_response_is_reported_after_the_backoff() -> None:
 
 
 def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_second() -> None:
-    client = Client([NOT_AUTHORIZED] * 7 + [0] + [NOT_AUTHORIZED] * 2)
-    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    client, join = about_to_join(*[NOT_AUTHORIZED] * 7, 0, *[NOT_AUTHORIZED] * 2)
     session = session_of(client)
     for _ in range(7):
         session.carry_out(join)
@@ -168,9 +171,7 @@ def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_
 
 
 def test_an_eager_member_which_holds_nothing_names_what_it_was_assigned_last_and_when() -> None:
-    client = Client([0, 0])
-    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.EAGER), 0.0)
+    client, join = about_to_join(0, 0, protocol=RebalanceProtocol.EAGER)
     session = session_of(client, Sticky())
     session.carry_out(join)
     client.member, (sync,) = client.member.handle(client.done.pop(), 0.0)
@@ -240,9 +241,7 @@ def test_what_a_strategy_raises_after_the_assignment_is_told_and_does_not_end_th
     strategy: Strategy,
 ) -> None:
     """The consumer cannot continue after an exception that leaves a task of the session."""
-    client = Client([0])
-    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    client, join = about_to_join(0)
     session = session_of(client, strategy)
     session.carry_out(join)
     client.member, (sync,) = client.member.handle(client.done[-1], 0.0)
@@ -277,9 +276,7 @@ def test_a_member_that_left_and_joined_again_leaves_in_any_case() -> None:
 
 
 def test_a_join_that_is_given_up_because_the_member_leaves_ends_when_it_has_left() -> None:
-    client: Any = Client([])
-    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
-    _, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    client, join = about_to_join()
     session = session_of(client)
 
     async def leave_group(member_id: str, _: str) -> None:
@@ -295,5 +292,6 @@ def test_a_join_that_is_given_up_because_the_member_leaves_ends_when_it_has_left
     client.spawn = lambda task: task.close()  # The join is never answered.
     session.carry_out(join)
     del client.spawn
+    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset()), 0.0)
     session.carry_out(events.SendLeave("a", "it unsubscribed"))
     assert client.done == ["left", "give the join up"]

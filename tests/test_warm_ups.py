@@ -117,12 +117,18 @@ def listed(warm: WarmUps, *numbers: int, generation: int = 1) -> None:
     warm.assigned(generation, WarmList(7, tuple(map(unit, numbers))), NOTHING)
 
 
-@scene
-async def test_the_member_joins_again_when_everything_is_ready() -> None:
+async def warming(*numbers: int) -> tuple[Client, WarmUps]:
+    """A client whose member has a list of these partitions, and has begun with the first two."""
     client = Client()
     warm = member_of(client)
-    listed(warm, 0, 1, 2)
+    listed(warm, *numbers)
     await settled()
+    return client, warm
+
+
+@scene
+async def test_the_member_joins_again_when_everything_is_ready() -> None:
+    client, _ = await warming(0, 1, 2)
     assert list(client.calls) == [unit(0), unit(1)]
     for number in (0, 1, 2):
         client.calls[unit(number)].over.set_result(None)
@@ -136,10 +142,7 @@ async def test_what_is_ready_is_reported_soon_although_something_is_still_warmin
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(warm_ups, "COALESCE_S", 0.01)
-    client = Client()
-    warm = member_of(client)
-    listed(warm, 0, 1)
-    await settled()
+    client, warm = await warming(0, 1)
     client.calls[unit(0)].over.set_result(None)
     await settled()
     assert client.joins == 0
@@ -183,10 +186,7 @@ async def test_failure_and_timeout_count_as_ready_and_are_told_apart() -> None:
 
 @scene
 async def test_what_is_not_listed_any_more_is_cancelled_and_the_listener_is_told() -> None:
-    client = Client()
-    warm = member_of(client)
-    listed(warm, 0, 1)
-    await settled()
+    client, warm = await warming(0, 1)
     listed(warm, 1, generation=2)
     await settled()
     assert client.calls[unit(0)].was_cancelled
@@ -197,10 +197,7 @@ async def test_what_is_not_listed_any_more_is_cancelled_and_the_listener_is_told
 
 @scene
 async def test_the_listener_is_told_that_what_it_has_warmed_does_not_come() -> None:
-    client = Client()
-    warm = member_of(client)
-    listed(warm, 0, 1, 2)
-    await settled()
+    client, warm = await warming(0, 1, 2)
     client.calls[unit(0)].over.set_result(None)
     client.calls[unit(1)].over.set_result(None)
     await settled()
@@ -230,10 +227,7 @@ async def test_what_is_cancelled_before_its_call_begins_is_not_called() -> None:
 
 @scene
 async def test_what_is_assigned_while_it_warms_is_cancelled_by_a_close_and_told_once() -> None:
-    client = Client()
-    warm = member_of(client)
-    listed(warm, 0)
-    await settled()
+    client, warm = await warming(0)
     warm.assigned(2, WarmList(7), frozenset(unit(0)))
     client.member = in_a_group(in_group=False, closing=True)
     warm.look()
@@ -262,10 +256,7 @@ async def test_another_listener_gets_a_list_of_its_own() -> None:
 @pytest.mark.parametrize("change", ["closing", "in_group", "topics"])
 @scene
 async def test_a_close_a_loss_and_the_end_of_a_subscription_cancel(change: str) -> None:
-    client = Client()
-    warm = member_of(client)
-    listed(warm, 0)
-    await settled()
+    client, warm = await warming(0)
     warm.look()
     assert not client.calls[unit(0)].was_cancelled
     gone: Any = {"closing": True, "in_group": False, "topics": frozenset()}[change]
@@ -279,10 +270,7 @@ async def test_a_report_that_the_leader_overlooks_is_repeated_a_few_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(warm_ups, "REPORT_AGAIN_S", 0.001)
-    client = Client()
-    warm = member_of(client)
-    listed(warm, 0)
-    await settled()
+    client, warm = await warming(0)
     client.calls[unit(0)].over.set_result(None)
     await settled()
     assert client.joins == 1
@@ -295,10 +283,7 @@ async def test_a_report_that_the_leader_overlooks_is_repeated_a_few_times(
 
 @scene
 async def test_assigned_partitions_wait_for_the_end_of_their_warm_up() -> None:
-    client = Client()
-    warm = member_of(client)
-    listed(warm, 0)
-    await settled()
+    client, warm = await warming(0)
     partitions = frozenset(unit(0))
     warm.assigned(2, WarmList(7), partitions)
     over = asyncio.ensure_future(warm.over(partitions))
