@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -36,10 +34,9 @@ from kafka_assignors_replay.history.consumer_offsets import (
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_replay.history.kip848_records import (
-    decode_consumer_group_value,
-)
+from kafka_assignors_replay.history.kip848_records import decode_consumer_group_value
 from tests.joining import Talkative
+from tests.test_java_bytes import SAMPLES
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """No deadline: a busy machine must not fail a test."""
@@ -87,8 +84,7 @@ generations = st.builds(
     ).map(tuple),
     int64s,
 )
-_LINES = (Path(__file__).parent / "data" / "java_bytes.jsonl").read_text(encoding="ascii").splitlines()
-BY_JAVA = [sample for sample in map(json.loads, _LINES) if sample["kind"] == "consumer_group"]
+BY_JAVA = [sample for sample in SAMPLES if sample["kind"] == "consumer_group"]
 of_consumer_groups = {
     record: st.sampled_from([bytes.fromhex(one["hex"]) for one in BY_JAVA if one["version"] == record])
     for record in ConsumerGroupRecord

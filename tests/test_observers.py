@@ -27,10 +27,10 @@ from kafka_assignors.rebalance.observer import (
     RebalanceOutcome,
     require_observer,
 )
-from kafka_assignors.rebalance.session import Session
 from kafka_assignors.strategies import CooperativeSticky, Range
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from tests.joining import subscription_bytes
+from tests.test_session import session_of
 
 ASSIGNED, MEMBER_ID_GIVEN, FAILED = RebalanceOutcome
 
@@ -154,17 +154,7 @@ def test_each_call_of_the_listener_has_an_event_also_if_it_raises(
     recorder, times = Recorder(), iter((1.0, 1.5, 2.0))
     monkeypatch.setattr(lease, "clock", lambda: next(times))
     client: Any = SimpleNamespace(member=MemberState(Settings(45, 300, 300)), wakeup=lambda: None)
-    session = Session(
-        client,
-        [Assignor(CooperativeSticky())],
-        group_id="g",
-        instance_id=None,
-        rack=None,
-        heartbeat_interval_s=3,
-        retry_backoff_s=0.1,
-        log=LOG,
-        observers=[recorder],
-    )
+    session = session_of(client, observers=[recorder])
     with pytest.raises(ZeroDivisionError), session.call_of(object(), asked, ORDERS_0):
         raise ZeroDivisionError
     with session.call_of(None, asked, ORDERS_0):

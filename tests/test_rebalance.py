@@ -76,14 +76,6 @@ class TestRevoking:
         assert driver.assigned(0, 2) == (events.Revoke(orders(1)),)
         return driver
 
-    def test_revocation_comes_before_the_new_assignment(self) -> None:
-        driver = self.revoking()
-        assert driver.member.owned == orders(0, 1)
-        assert driver.tell(events.ListenerReturned()) == (
-            events.Install(orders(0, 2)),
-            events.Announce(orders(2)),
-        )
-
     def test_revoked_partitions_are_delivered_no_more_but_can_be_committed(self) -> None:
         driver = self.revoking()
         assert driver.member.deliverable == orders(0)
@@ -91,15 +83,6 @@ class TestRevoking:
         assert driver.tell(events.CommitsCanBeSent(orders(1))) == (
             events.SendCommit(Membership("a", 2), orders(1)),
         )
-
-    def test_topics_no_longer_subscribed_are_revoked_before_the_join(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(events.SubscriptionChanged(frozenset({"payments"})))
-        assert driver.member.deliverable == frozenset()
-        assert driver.tell(events.AboutToJoin(COOPERATIVE)) == (events.Revoke(orders(0)),)
-        install, request = driver.tell(events.ListenerReturned())
-        assert install == events.Install(frozenset())
-        assert isinstance(request, events.SendJoin)
 
 
 class TestCallsThatWait:

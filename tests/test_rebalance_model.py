@@ -106,21 +106,19 @@ def test_three_members_share_three_partitions() -> None:
     explore(Model(members=3, partitions=3, events=frozenset()), max_states=10_000)
 
 
-def test_eager_members_follow_the_same_rules() -> None:
-    eager = Model(kinds=("eager", "eager"), leading="eager", events=frozenset({"close"}))
-    assert explore(eager).complete
-
-
-def test_a_group_in_the_middle_of_an_upgrade_has_eager_and_cooperative_members() -> None:
-    assert explore(Model(kinds=("eager", "ours"), events=frozenset({"close"}))).complete
-
-
-def test_a_java_like_member_may_share_the_group() -> None:
-    assert explore(Model(kinds=("java", "ours"), events=frozenset({"close"}))).complete
-
-
-def test_a_leader_that_drops_older_claims_does_no_harm_while_no_response_is_lost() -> None:
-    assert explore(Model(leading="older", events=frozenset({"subscribe"}))).complete
+@pytest.mark.parametrize(
+    "model",
+    [
+        Model(kinds=("eager", "eager"), leading="eager", events=frozenset({"close"})),
+        Model(kinds=("eager", "ours"), events=frozenset({"close"})),
+        Model(kinds=("java", "ours"), events=frozenset({"close"})),
+        # It drops claims of an older generation, which does no harm while no response is lost.
+        Model(leading="older", events=frozenset({"subscribe"})),
+    ],
+    ids=["eager members", "in the middle of an upgrade", "a Java-like member", "an older leader"],
+)
+def test_every_rule_holds_beside_other_members_and_under_other_leaders(model: Model) -> None:
+    assert explore(model).complete
 
 
 @pytest.mark.parametrize("model", MUTATIONS, ids=lambda model: model.machine.__name__)

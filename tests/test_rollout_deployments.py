@@ -262,6 +262,3 @@ def test_no_member_has_more_than_the_largest_release_alone_would_give_it(
             deployment.join(Pod(f"{release}-{number}", str(release), names))
             largest = max(len(deployment.loads(str(one))) for one in range(len(releases)))
             assert deployment.loads()[-1] <= ceil(deployment.partitions / largest)
-
-
-# ---- subscriptions that differ

@@ -20,6 +20,7 @@ from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupR
 from kafka_assignors.rebalance import MemberState, Settings, events
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, answered, error_of
 from kafka_assignors.rebalance.events import Event, Membership, MembershipError
+from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.strategies import CooperativeSticky, Sticky
@@ -134,7 +135,7 @@ def joining(*answers: int | Exception) -> list[Any]:
     return client.done
 
 
-def session_of(client: Any, *strategies: Strategy) -> Session:
+def session_of(client: Any, *strategies: Strategy, observers: Sequence[RebalanceObserver] = ()) -> Session:
     return Session(
         client,
         [Assignor(strategy) for strategy in strategies or (CooperativeSticky(),)],
@@ -144,6 +145,7 @@ def session_of(client: Any, *strategies: Strategy) -> Session:
         heartbeat_interval_s=3,
         retry_backoff_s=0.1,
         log=logging.getLogger("tests"),
+        observers=observers,
     )
 
 

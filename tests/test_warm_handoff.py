@@ -61,23 +61,6 @@ def units(result: LeaderResult, name: str) -> tuple[Unit, ...]:
 # ---- the leader
 
 
-def test_what_moves_stays_with_its_owner_and_is_listed_for_the_next_one() -> None:
-    result = led(member("a", of("t", 0, 1, 2, 3), WARMS), member("b", {}, WARMS))
-    assert result.assignment.members == {"a": {"t": [0, 1, 2, 3]}, "b": {}}
-    assert len(units(result, "b")) == 2
-    assert units(result, "a") == ()
-    assert not result.withheld
-
-
-def test_what_is_ready_is_withheld_and_stays_listed_until_it_is_assigned() -> None:
-    result = led(member("a", of("t", 0, 1, 2, 3), WARMS), member("b", {}, ready(2, warming=[3])))
-    assert result.assignment.members == {"a": {"t": [0, 1, 3]}, "b": {}}
-    assert units(result, "b") == ((("t", 2),), (("t", 3),))
-    after = led(member("a", of("t", 0, 1, 3), WARMS), member("b", {}, ready(2, warming=[3])))
-    assert after.assignment.members["b"] == {"t": [2]}
-    assert units(after, "b") == ((("t", 3),),)
-
-
 def test_a_member_without_a_callback_waits_for_the_revocation_alone() -> None:
     result = led(member("a", of("t", 0, 1, 2, 3), WARMS), member("b", {}, Warmth(generation=5)))
     assert result.assignment.members == {"a": {"t": [0, 1]}, "b": {}}

@@ -5,10 +5,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from kafka_assignors.wire import ProtocolError
@@ -28,23 +24,18 @@ from tests.java_group_fields import (
     encode_consumer_group_fields,
     read_fields,
 )
+from tests.test_wire_records import BY_BROKER, Json, where
 
-Json = dict[str, Any]
-_LINES = (Path(__file__).parent / "data" / "offsets_topic.jsonl").read_text().splitlines()
 KINDS = {str(record.value) for record in ConsumerGroupRecord}
-BY_BROKER = [
-    record for record in map(json.loads, _LINES) if record["dumped_key"]["type"] in KINDS and record["value"]
+OF_CONSUMER_GROUPS = [
+    record for record in BY_BROKER if record["dumped_key"]["type"] in KINDS and record["value"]
 ]
 
 TOPIC, TOPIC_ID = "KuxAUbb3SYG5cqJamlpx_Q", "2aec4051b6f74981b972a25a9a5a71fd"
 EVERY_RECORD = pytest.mark.parametrize("record", ConsumerGroupRecord, ids=lambda record: record.name)
 
 
-def where(record: Json) -> str:
-    return f"{record['partition']}@{record['offset']}"
-
-
-@pytest.mark.parametrize("record", BY_BROKER, ids=where)
+@pytest.mark.parametrize("record", OF_CONSUMER_GROUPS, ids=where)
 def test_a_value_reads_as_the_broker_dumps_it(record: Json) -> None:
     key = decode_key(bytes.fromhex(record["key"]))
     assert isinstance(key, ConsumerGroupKey)
@@ -56,7 +47,7 @@ def test_a_value_reads_as_the_broker_dumps_it(record: Json) -> None:
 
 
 def test_the_broker_s_records_are_of_every_kind_that_it_writes() -> None:
-    assert {record["dumped_key"]["type"] for record in BY_BROKER} == {"3", "5", "6", "7", "8"}
+    assert {record["dumped_key"]["type"] for record in OF_CONSUMER_GROUPS} == {"3", "5", "6", "7", "8"}
 
 
 @EVERY_RECORD
