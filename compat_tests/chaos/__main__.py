@@ -7,15 +7,13 @@ events is that of the seed; when exactly they meet the members is not.
 from __future__ import annotations
 
 import argparse
-import functools
-import operator
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from compat_tests.chaos.chaos_group import COPYING_KINDS, KINDS
-from compat_tests.chaos.run import Totals, chaos_brokers, run
+from compat_tests.chaos.run import Totals, chaos_brokers, run, table
 from compat_tests.support.kafka_admin import KafkaError
 
 
@@ -50,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs = [(seed, kinds) for seed in chosen.seeds for kinds in groups]
 
     totals: list[Totals] = []
+    settled_in_s: list[float] = []
     violated: list[int] = []
     unjudged: list[int] = []
     for seed, kinds in runs:
@@ -62,13 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             unjudged.append(seed)
             continue
         name = f"seed {seed}, {', '.join(kinds)}"
-        print(f"== {name}: {len(found.violations)} violations\n{found.totals}", flush=True)
+        shown = table([found.totals], found.settled_in_s)
+        print(f"== {name}: {len(found.violations)} violations\n{shown}", flush=True)
         totals.append(found.totals)
+        settled_in_s.extend(found.settled_in_s)
         if found.violations:
             violated.append(seed)
             print(found.story(), flush=True)
     if len(totals) > 1:
-        print(f"== all seeds\n{functools.reduce(operator.add, totals)}")
+        print(f"== all seeds\n{table(totals, settled_in_s)}")
     print(
         f"{len(totals)} seeds judged, with violations: {violated or 'none'}, not judged: {unjudged or 'none'}"
     )

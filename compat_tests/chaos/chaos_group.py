@@ -10,23 +10,19 @@ import collections
 import contextlib
 import json
 import math
+import operator
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
-from compat_tests.chaos import actions, plan
-from compat_tests.chaos.copies import Copies
+from compat_tests.chaos import plan
 from compat_tests.chaos.ledger import (
     Commit,
-    CommitFailure,
-    Delivery,
     Generation,
     Happening,
     Ledger,
@@ -36,7 +32,7 @@ from compat_tests.chaos.ledger import (
 )
 from compat_tests.chaos.members.application import REQUEST_TIMEOUT_MS
 from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
-from compat_tests.chaos.writer import WRITE_EVERY_S, Writer
+from compat_tests.chaos.records import COPIES_PARTITIONS, WRITE_EVERY_S, Writer, read_copies
 from compat_tests.interop.mixed_group import JAVA, Kind, MixedGroup
 from compat_tests.support.fault_proxy import Effect, Fault
 from compat_tests.support.group_of_members import MemberProcess
@@ -44,8 +40,6 @@ from compat_tests.support.group_records import group_partition
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java
 from compat_tests.support.kafka_cluster import KafkaCluster
-
-__all__ = ["COPYING_KINDS", "KINDS", "ChaosGroup", "NotSettledError"]
 
 _MEMBERS = "compat_tests.chaos.members"
 
@@ -73,16 +67,6 @@ _ON_THE_WAY = 50
 """The records of a partition that may be undelivered while the writer runs, about five seconds' worth."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Life:
-    """One process of a member; a static member has another process after each restart."""
-
-    name: str
-    process: MemberProcess
-    ended_at: float
-    """Infinity while the process runs."""
-
-
 class NotSettledError(AssertionError):
     """The group did not settle in time with every record delivered; the message tells what is missing."""
 
@@ -95,12 +79,12 @@ class ChaosGroup(MixedGroup):
     def __init__(self, kafka: KafkaCluster, *, copying: bool = False) -> None:
         """`copying`: the members are of `COPYING_KINDS`."""
         super().__init__(kafka, "cooperative-sticky", plan.PARTITIONS, replication_factor=3)
-        self._copies = Copies(kafka, f"copies-{self.run}") if copying else None
+        self._copies_to = f"copies-{self.run}" if copying else None
         self._happenings: list[Happening] = []
         self._outages: list[Outage] = []
         self._brokers = threading.Lock()
         self._ended_at: dict[str, float] = {}
-        self._past: list[_Life] = []
+        self._past: list[tuple[str, MemberProcess, float]] = []
         self._asked_to_end: set[str] = set()
         # A transaction costs the brokers more than a commit.
         self._writer = Writer(kafka.bootstrap, self.topics, every_s=WRITE_EVERY_S * (3 if copying else 1))
@@ -111,15 +95,13 @@ class ChaosGroup(MixedGroup):
 
     def __enter__(self) -> ChaosGroup:
         compile_java()  # Compile before the first event, because it may take seconds.
-        if self._copies is not None:
-            self._copies.create_topic()
+        if self._copies_to is not None:
+            self.kafka.create_topic(self._copies_to, COPIES_PARTITIONS, replication_factor=3)
         super().__enter__()
         self._writer.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._writer.stop()
         # Passing the error would print the logs of all members; the ledger tells more.
         super().__exit__(None, None, None)
@@ -137,14 +119,14 @@ class ChaosGroup(MixedGroup):
             for one in running:
                 one.result()
 
-    def _do(self, action: actions.Action) -> None:
+    def _do(self, action: plan.Action) -> None:
         name = getattr(action, "member", "")
-        if name and not isinstance(action, actions.Join):
+        if name and not isinstance(action, plan.Join):
             # On a busy machine, a process may start later than planned.
             self.wait_for(f"the process of {name}", lambda: name in self.members)
         self._note(str(action), name)
         match action:
-            case actions.Join(name, kind, topics, static):
+            case plan.Join(name, kind, topics, static):
                 self._kinds[name] = {**KINDS, **COPYING_KINDS}[kind]
                 self.start(
                     name,
@@ -160,52 +142,46 @@ class ChaosGroup(MixedGroup):
                     auto_commit=kind in ("aiokafka", "kafka-python") and name[-1] in "13579",
                     warm_s=_WARM_S if name[-1] in "23670" else None,
                 )
-            case actions.Leave(name):
+            case plan.Leave(name):
                 self._leave(name)
-            case actions.Kill(name):
+            case plan.Kill(name):
                 self._kill(name)
-            case actions.Restart(name, seconds, killed):
-                if killed:
-                    self._kill(name)
-                else:
-                    self._leave(name)
+            case plan.Restart(name, seconds, killed):
+                (self._kill if killed else self._leave)(name)
                 time.sleep(seconds)
                 self._note(f"{name} is started again", name)
                 self._start_again(name)
-            case actions.Freeze(name, seconds) | actions.Suspend(name, seconds):
-                self._freeze(name, suspended=isinstance(action, actions.Suspend))
+            case plan.Freeze(name, seconds) | plan.Suspend(name, seconds):
+                self._freeze(name, suspended=isinstance(action, plan.Suspend))
                 time.sleep(seconds)
                 self._note(f"{name} goes on", name)
                 self._thaw(name)
-            case actions.Stall(name, seconds):
+            case plan.Stall(name, seconds):
                 self._tell_for(seconds, name, "polls again", busy=(True, False))
-            case actions.SlowListener(name, pause_s, seconds):
+            case plan.SlowListener(name, seconds, pause_s):
                 self._tell_for(seconds, name, "has a quick listener again", pause_s=(pause_s, 0.0))
-            case actions.HangListener(name, seconds):
+            case plan.HangListener(name, seconds):
                 self._tell(name, hang_until=time.monotonic() + seconds)
                 time.sleep(seconds)
-            case actions.RaiseInListener(name, seconds):
+            case plan.RaiseInListener(name, seconds):
                 self._tell_for(seconds, name, "has a listener that raises no more", raising=(True, False))
-            case actions.NetworkFault(name, fault, seconds):
+            case plan.NetworkFault(name, seconds, fault):
                 self._have_fault(name, fault, seconds)
-            case actions.Subscribe(name, topics):
+            case plan.Subscribe(name, topics):
                 with contextlib.suppress(BrokenPipeError, ValueError):
                     self.subscribe(name, topics)
-            case actions.AddPartitions() | actions.RestartBroker() | actions.KillCoordinator():
-                # Brokers are disturbed one at a time, even if one returns later than planned.
+            case plan.OfBrokers():
                 with self._brokers:
                     self._do_to_brokers(action)
 
-    def _do_to_brokers(
-        self, action: actions.AddPartitions | actions.RestartBroker | actions.KillCoordinator
-    ) -> None:
+    def _do_to_brokers(self, action: plan.OfBrokers) -> None:
         match action:
-            case actions.AddPartitions(topic, total):
+            case plan.AddPartitions(topic, total):
                 self.add_partitions(topic, total)
                 self._writer.grow(self.topic(topic), total)
-            case actions.RestartBroker(broker, seconds):
+            case plan.RestartBroker(broker, seconds):
                 self._replace_broker(broker, self.kafka.stop, seconds)
-            case actions.KillCoordinator(seconds):
+            case plan.KillCoordinator(seconds):
                 broker = self._coordinator()
                 self._note(f"broker {broker} is killed")
                 self._replace_broker(broker, self.kafka.kill, seconds)
@@ -215,9 +191,9 @@ class ChaosGroup(MixedGroup):
         if not self._kinds[name].ours:
             return {}
         door = {"bootstrap": self.kafka.proxy.bootstrap}
-        if self._copies is None:
+        if self._copies_to is None:
             return door
-        return {**door, "copies_to": self._copies.topic, "isolation_level": "read_committed"}
+        return {**door, "copies_to": self._copies_to, "isolation_level": "read_committed"}
 
     def _have_fault(self, name: str, fault: Fault, seconds: float) -> None:
         # After a swallowed request, the client waits for the request timeout, even if the fault is over.
@@ -262,7 +238,7 @@ class ChaosGroup(MixedGroup):
         self.kill(name)
 
     def _start_again(self, name: str) -> None:
-        self._past.append(_Life(name, self.members[name], self._ended_at.pop(name)))
+        self._past.append((name, self.members[name], self._ended_at.pop(name)))
         self.start_again(name, program=self._kinds[name].program)
         self._asked_to_end.remove(name)
 
@@ -349,8 +325,8 @@ class ChaosGroup(MixedGroup):
     def _is_all_delivered(self) -> bool:
         written = self._writer.confirmed()
         ends: dict[Partition, int] = collections.defaultdict(int)
-        for life in self._lives():
-            for one in deliveries_of(life.name, life.process.reports("consumed")[-400:]):
+        for name, process, _ in self._lives():
+            for one in deliveries_of(name, process.reports("consumed")[-400:]):
                 ends[one.partition] = max(ends[one.partition], one.last + 1)
         on_the_way = _ON_THE_WAY if self._writer.is_writing else 0
         self._lagging = {
@@ -404,23 +380,25 @@ class ChaosGroup(MixedGroup):
 
     def ledger(self) -> Ledger:
         """Everything that has happened so far."""
-        copies = None if self._copies is None else self._copies.read(self._writer.confirmed())
+        written, copies = self._writer.confirmed(), None
+        if self._copies_to is not None:
+            copies = read_copies(self.kafka.bootstrap, self._copies_to, written)
         self._read_log()
         for name, member in self.members.items():
             if not member.running and name not in self._ended_at:
                 self._ended_at[name] = _last_report_at(member)
-        lives = [(life.name, life.process.reports(), life.ended_at) for life in self._lives()]
+        lives = [(name, process.reports(), ended_at) for name, process, ended_at in self._lives()]
         return Ledger(
-            deliveries=_in_order(one for name, reports, _ in lives for one in deliveries_of(name, reports)),
+            deliveries=sorted((one for life in lives for one in deliveries_of(*life[:2])), key=_at),
             ownerships=sorted(
                 (one for life in lives for one in ownerships_of(*life)), key=lambda one: one.since
             ),
             commits=list(self._commits),
-            failures=_in_order(one for name, reports, _ in lives for one in failures_of(name, reports)),
+            failures=sorted((one for life in lives for one in failures_of(*life[:2])), key=_at),
             generations=list(self._generations),
-            happenings=_in_order(self._happenings),
+            happenings=sorted(self._happenings, key=_at),
             outages=list(self._outages),
-            written=self._writer.confirmed(),
+            written=written,
             copies=copies,
             static=frozenset(
                 name
@@ -430,17 +408,17 @@ class ChaosGroup(MixedGroup):
             without_lease=frozenset(name for name in self.members if not self._kinds[name].ours),
         )
 
-    def _lives(self) -> Iterator[_Life]:
+    def _lives(self) -> Iterator[tuple[str, MemberProcess, float]]:
+        """Each process of each member, and its end: infinity while it runs.
+
+        A static member has another process after each restart.
+        """
         yield from self._past
         for name, member in self.members.items():
-            yield _Life(name, member, self._ended_at.get(name, math.inf))
+            yield name, member, self._ended_at.get(name, math.inf)
 
 
-_Entry = TypeVar("_Entry", Delivery, CommitFailure, Happening)
-
-
-def _in_order(entries: Iterable[_Entry]) -> list[_Entry]:
-    return sorted(entries, key=lambda one: one.at)
+_at = operator.attrgetter("at")
 
 
 def _last_report_at(member: MemberProcess) -> float:

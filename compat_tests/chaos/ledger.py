@@ -18,23 +18,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-__all__ = [
-    "CLOCK_SLACK_S",
-    "Commit",
-    "CommitFailure",
-    "Delivery",
-    "Ending",
-    "Generation",
-    "Happening",
-    "Ledger",
-    "Outage",
-    "Ownership",
-    "Partition",
-    "around",
-    "signature",
-    "signed",
-]
-
 CLOCK_SLACK_S = 0.05
 
 Partition: TypeAlias = tuple[str, int]

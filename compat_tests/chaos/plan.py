@@ -10,38 +10,8 @@ import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
 
-from compat_tests.chaos.actions import (
-    Action,
-    AddPartitions,
-    Freeze,
-    HangListener,
-    Join,
-    Kill,
-    KillCoordinator,
-    Leave,
-    NetworkFault,
-    RaiseInListener,
-    Restart,
-    RestartBroker,
-    SlowListener,
-    Stall,
-    Subscribe,
-    Suspend,
-)
 from compat_tests.support.fault_proxy import Direction, Effect, Fault
-
-__all__ = [
-    "BROKERS",
-    "MAX_POLL_INTERVAL_S",
-    "PARTITIONS",
-    "REBALANCE_TIMEOUT_S",
-    "ROUND_S",
-    "SESSION_TIMEOUT_S",
-    "Step",
-    "plan",
-]
 
 SESSION_TIMEOUT_S = 6.0
 REBALANCE_TIMEOUT_S = MAX_POLL_INTERVAL_S = 10.0
@@ -68,8 +38,113 @@ _BROKER_RECOVERS_S = 20.0
 _OURS = ("aiokafka", "kafka-python", "aiokafka-copying", "kafka-python-copying")
 """Kinds of members that connect through the proxy and know all orders."""
 
-_Disturb: TypeAlias = Callable[[str, float], Action]
-"""Makes an action that lasts so many seconds of the member that it names."""
+
+class Action:
+    """An event as a value, which names its target and its duration."""
+
+
+@dataclass(frozen=True)
+class OfMember(Action):
+    member: str
+
+
+@dataclass(frozen=True)
+class ForSomeTime(OfMember):
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Join(OfMember):
+    """Start a process. A `static` member has its name as instance id (KIP-345)."""
+
+    kind: str
+    topics: Sequence[str]
+    static: bool = False
+
+
+class Leave(OfMember):
+    """SIGTERM. A static member closes without leaving, and the group waits for the end of its session."""
+
+
+class Kill(OfMember):
+    """SIGKILL."""
+
+
+@dataclass(frozen=True)
+class Restart(ForSomeTime):
+    """End the process of a static member, by SIGTERM or `killed`, and start it again after `seconds`.
+
+    The new process has the same instance id. It starts within the session, or after it.
+    """
+
+    killed: bool
+
+
+class Freeze(ForSomeTime):
+    """SIGSTOP, and SIGCONT after `seconds`: within the session, or after it."""
+
+
+class Suspend(ForSomeTime):
+    """The member's machine sleeps: its process and its CLOCK_MONOTONIC stop."""
+
+
+class Stall(ForSomeTime):
+    """The application does not poll for longer than the poll interval."""
+
+
+@dataclass(frozen=True)
+class SlowListener(ForSomeTime):
+    """Each call of the member's listener takes `pause_s` longer."""
+
+    pause_s: float
+
+
+class HangListener(ForSomeTime):
+    """A call of the member's listener that runs in these seconds returns at their end."""
+
+
+class RaiseInListener(ForSomeTime):
+    """Each call of the member's listener raises after it has done its work."""
+
+
+@dataclass(frozen=True)
+class NetworkFault(ForSomeTime):
+    """The network between brokers and members has a fault.
+
+    It affects one member or, if `member` is empty, all members behind the proxy, and the broker in `fault`.
+    """
+
+    fault: Fault
+
+
+@dataclass(frozen=True)
+class Subscribe(OfMember):
+    topics: Sequence[str]
+
+
+class OfBrokers(Action):
+    """Brokers are disturbed one at a time, even if one returns later than planned."""
+
+
+@dataclass(frozen=True)
+class AddPartitions(OfBrokers):
+    topic: str
+    total: int
+
+
+@dataclass(frozen=True)
+class RestartBroker(OfBrokers):
+    """SIGTERM to a broker, and a start after `seconds`."""
+
+    broker: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class KillCoordinator(OfBrokers):
+    """SIGKILL to the broker that coordinates the group, and a start after `seconds`."""
+
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +193,24 @@ class _Planner:
 
     def round(self, steps: list[Step]) -> Sequence[Step]:
         self.round_begin = self.now
+        between = partial(partial, self._seconds)
         choices: Mapping[Callable[[], Action | None], float] = {
             self._join: 3,
-            self._leave: 2,
+            partial(self._end, Leave, self._free): 2,
             self._restart: 2,
-            self._kill: 2,
-            partial(self._past_or_within, Freeze): 3,
-            partial(self._for_some_time, Stall, MAX_POLL_INTERVAL_S + 1, MAX_POLL_INTERVAL_S + 4): 1.5,
+            partial(self._end, Kill, self._ready): 2,
+            partial(self._disturb, Freeze, self._past_the_session_or_within): 3,
+            partial(self._disturb, Stall, between(MAX_POLL_INTERVAL_S + 1, MAX_POLL_INTERVAL_S + 4)): 1.5,
             self._slow_listener: 2,
             self._subscribe: 2,
             self._add_partitions: 0.7,
             partial(self._end_broker, lambda s: RestartBroker(self.random.choice(BROKERS), s), 4): 0.7,
             partial(self._end_broker, KillCoordinator, 8): 0.9,
-            partial(self._past_or_within, Suspend, _OURS): 1.5,
+            partial(self._disturb, Suspend, self._past_the_session_or_within, _OURS): 1.5,
             partial(
-                self._for_some_time, HangListener, REBALANCE_TIMEOUT_S, 2 * REBALANCE_TIMEOUT_S, _OURS
+                self._disturb, HangListener, between(REBALANCE_TIMEOUT_S, 2 * REBALANCE_TIMEOUT_S), _OURS
             ): 1,
-            partial(self._for_some_time, RaiseInListener, 5, 15, _OURS): 1,
+            partial(self._disturb, RaiseInListener, between(5, 15), _OURS): 1,
             self._network_fault: 3,
             self._network_fault_of_a_broker: 1,
         }
@@ -179,6 +255,9 @@ class _Planner:
             if member.busy_until <= self.now and (kinds is None or member.kind in kinds)
         ]
 
+    def _ready(self) -> list[str]:
+        return [name for name, member in self.members.items() if member.ready_at <= self.now]
+
     def _is_covered_without(self, name: str) -> bool:
         rest = (member.topics for other, member in self.members.items() if other != name)
         return {topic for topics in rest for topic in topics} == set(PARTITIONS)
@@ -209,12 +288,12 @@ class _Planner:
             topics = (self.random.choice(topics),)
         return self._start(self.random.choice(kinds), topics)
 
-    def _leave(self) -> Leave | None:
-        name = self._pick(self._expendable(self._free()))
+    def _end(self, make: Callable[[str], Action], names: Callable[[], Sequence[str]]) -> Action | None:
+        name = self._pick(self._expendable(names()))
         if name is None:
             return None
         del self.members[name]
-        return Leave(name)
+        return make(name)
 
     def _restart(self) -> Restart | None:
         name = self._pick([name for name in self._free() if self.members[name].static])
@@ -228,28 +307,18 @@ class _Planner:
         member.ready_at = member.busy_until = self.now + seconds + _START_S
         return Restart(name, seconds, self.random.random() < 0.5)
 
-    def _kill(self) -> Kill | None:
-        ready = [name for name, member in self.members.items() if member.ready_at <= self.now]
-        name = self._pick(self._expendable(ready))
-        if name is None:
-            return None
-        del self.members[name]
-        return Kill(name)
-
     def _past_the_session_or_within(self) -> float:
         if self.random.random() < 0.7:
             return self._seconds(SESSION_TIMEOUT_S + 1, SESSION_TIMEOUT_S + 7)
         return self._seconds(0.5, SESSION_TIMEOUT_S - 2)
 
-    def _past_or_within(self, make: _Disturb, kinds: Collection[str] | None = None) -> Action | None:
-        seconds = self._past_the_session_or_within()
-        name = self._busy(seconds, kinds)
-        return None if name is None else make(name, seconds)
-
-    def _for_some_time(
-        self, make: _Disturb, least: float, most: float, kinds: Collection[str] | None = None
+    def _disturb(
+        self,
+        make: Callable[[str, float], Action],
+        draw_s: Callable[[], float],
+        kinds: Collection[str] | None = None,
     ) -> Action | None:
-        seconds = self._seconds(least, most)
+        seconds = draw_s()
         name = self._busy(seconds, kinds)
         return None if name is None else make(name, seconds)
 
@@ -258,7 +327,7 @@ class _Planner:
         pause = self._seconds(0.5, REBALANCE_TIMEOUT_S + 2)
         seconds = self._seconds(5, 15)
         name = self._busy(pause + seconds)
-        return None if name is None else SlowListener(name, pause, seconds)
+        return None if name is None else SlowListener(name, seconds, pause)
 
     def _network_fault(self) -> NetworkFault | None:
         is_blip = self.random.random() < 0.5
@@ -266,9 +335,8 @@ class _Planner:
         name = self._busy(seconds, _OURS)
         if name is None:
             return None
-        coordinator_only = self.random.random() < 0.5
-        fault = self._fault(frozenset({name}), None, coordinator_only)
-        return NetworkFault(name, fault, seconds)
+        fault = self._fault(frozenset({name}), None, self.random.random() < 0.5)
+        return NetworkFault(name, seconds, fault)
 
     def _network_fault_of_a_broker(self) -> NetworkFault | None:
         seconds = self._past_the_session_or_within()
@@ -276,7 +344,7 @@ class _Planner:
             seconds
         ):
             return None
-        return NetworkFault("", self._fault(None, self.random.choice(BROKERS), False), seconds)
+        return NetworkFault("", seconds, self._fault(None, self.random.choice(BROKERS), False))
 
     def _fault(self, clients: frozenset[str] | None, broker: int | None, coordinator_only: bool) -> Fault:
         effect = self.random.choice(list(Effect))

@@ -9,8 +9,6 @@ from typing import Any
 from compat_tests.chaos.ledger import CommitFailure, Delivery, Ending, Generation, Ownership, Partition
 from compat_tests.interop import recorded_group
 
-__all__ = ["deliveries_of", "failures_of", "generation_of", "ownerships_of"]
-
 
 def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: float) -> Iterator[Ownership]:
     """The ownerships of a member, by its reports.

@@ -41,8 +41,6 @@ from compat_tests.chaos.ledger import (
     name_of,
 )
 
-__all__ = ["RULES", "Duplicates", "Violation", "duplicates", "judge"]
-
 
 @dataclass(frozen=True, slots=True)
 class Violation:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from compat_tests.chaos.chaos_group import COPYING_KINDS, ChaosGroup, NotSettledError
 from compat_tests.chaos.ledger import Ledger, around
@@ -17,8 +17,6 @@ from compat_tests.chaos.plan import Step, plan
 from compat_tests.chaos.rules import Violation, duplicates, judge
 from compat_tests.support.fault_proxy import FaultProxy
 from compat_tests.support.kafka_cluster import KafkaCluster
-
-__all__ = ["Found", "Totals", "chaos_brokers", "play", "run"]
 
 _BROKER_SETTINGS: Mapping[str, object] = {
     "min.insync.replicas": 2,
@@ -35,36 +33,18 @@ def chaos_brokers() -> Iterator[KafkaCluster]:
         yield kafka
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The counts of a run: entries of its ledger, events and members by kind, endings of ownerships."""
+Totals: TypeAlias = Mapping[str, collections.Counter[str]]
+"""The counts of a run: entries of its ledger, events and members by kind, endings of ownerships."""
 
-    counts: collections.Counter[str]
-    events: collections.Counter[str]
-    members: collections.Counter[str]
-    endings: collections.Counter[str]
-    settled_in_s: list[float]
 
-    def __add__(self, other: Totals) -> Totals:
-        names = [field.name for field in dataclasses.fields(self)]
-        return Totals(**{name: getattr(self, name) + getattr(other, name) for name in names})
-
-    def __str__(self) -> str:
-        times = self.settled_in_s or [0.0]
-        return "\n".join(
-            [
-                f"settled in {statistics.median(times):.1f} s (median), {max(times):.1f} s (most)",
-                *(
-                    f"{name}: " + ", ".join(f"{number} {what}" for what, number in counter.most_common())
-                    for name, counter in (
-                        ("counts", self.counts),
-                        ("events", self.events),
-                        ("members", self.members),
-                        ("ownerships", self.endings),
-                    )
-                ),
-            ]
-        )
+def table(runs: Sequence[Totals], settled_in_s: Sequence[float]) -> str:
+    """The sums of the counts of these runs, and how long their groups took to settle."""
+    times = settled_in_s or [0.0]
+    lines = [f"settled in {statistics.median(times):.1f} s (median), {max(times):.1f} s (most)"]
+    for name in runs[0]:
+        sums = sum((totals[name] for totals in runs), collections.Counter[str]())
+        lines.append(f"{name}: " + ", ".join(f"{number} {what}" for what, number in sums.most_common()))
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +53,7 @@ class Found:
 
     seed: int
     totals: Totals
+    settled_in_s: Sequence[float]
     violations: Sequence[Violation]
     ledger: Ledger
 
@@ -134,8 +115,13 @@ def run(
         "generations": len(ledger.generations),
     }
     endings = collections.Counter(one.ending.value for one in ledger.ownerships)
-    totals = Totals(collections.Counter(counts), events, started, endings, settled_in_s)
-    return Found(seed, totals, violations, ledger)
+    totals = {
+        "counts": collections.Counter(counts),
+        "events": events,
+        "members": started,
+        "ownerships": endings,
+    }
+    return Found(seed, totals, settled_in_s, violations, ledger)
 
 
 def play(kafka: KafkaCluster, *rounds: Sequence[Step], copying: bool = False) -> Ledger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import socketserver
 import struct
 import threading
 import time
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 
 METADATA, HEARTBEAT = 3, 12
 
@@ -23,53 +24,35 @@ def request(api_key: int, client: str, body: bytes = b"a body") -> bytes:
     return struct.pack(">i", len(content)) + content
 
 
-class Echo:
-    """Returns the bytes that it receives, and counts them."""
+class Echo(socketserver.ThreadingTCPServer):
+    """Returns the bytes that it receives, and keeps them."""
 
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self.received = b""
-        self.accepted: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+    daemon_threads = True
+    received = b""
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self.accepted.append(connection)
-            threading.Thread(target=self._echo, args=[connection], daemon=True).start()
 
-    def _echo(self, connection: socket.socket) -> None:
-        try:
-            while data := connection.recv(4096):
-                self.received += data
-                connection.sendall(data)
-        except OSError:
-            pass
+class Connection(socketserver.BaseRequestHandler):
+    server: Echo
 
-    def close(self) -> None:
+    def handle(self) -> None:
         with contextlib.suppress(OSError):
-            # Closing alone leaves the listener open as long as `accept` waits.
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for connection in self.accepted:
-            connection.close()
+            while data := self.request.recv(4096):
+                self.server.received += data
+                self.request.sendall(data)
 
 
 @pytest.fixture
 def echo() -> Iterator[Echo]:
-    found = Echo()
-    yield found
-    found.close()
+    with Echo(("127.0.0.1", 0), Connection) as server:
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 @pytest.fixture
 def proxy(echo: Echo) -> Iterator[FaultProxy]:
     with FaultProxy() as running:
-        running.forward(1, echo.port)
+        running.forward(1, echo.server_address[1])
         yield running
 
 
@@ -102,14 +85,6 @@ def is_silent(connection: socket.socket, timeout_s: float = 0.3) -> bool:
     return False
 
 
-def wait_for(condition: object) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_black_hole_swallows_without_a_reset_and_never_comes_back_to_life(
     proxy: FaultProxy, echo: Echo
 ) -> None:
@@ -125,7 +100,7 @@ def test_a_black_hole_swallows_without_a_reset_and_never_comes_back_to_life(
         assert proxy.connections(swallowed=True) == 1
         with connect(proxy) as another:
             assert answers(another, request(METADATA, "a"))
-    wait_for(lambda: proxy.connections(swallowed=True) == 0)
+    wait_for("the end of the black hole", lambda: proxy.connections(swallowed=True) == 0)
 
 
 def test_proxy_delivers_held_bytes_when_the_fault_ends(proxy: FaultProxy, echo: Echo) -> None:
@@ -152,7 +127,7 @@ def test_held_bytes_of_a_connection_that_was_reset_are_dropped(proxy: FaultProxy
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()
             assert answers(other, request(METADATA, "b"))
-        wait_for(lambda: proxy.connections("a") == 0)
+        wait_for("the end of the connection", lambda: proxy.connections("a") == 0)
         assert echo.received == before + request(METADATA, "b")
 
 

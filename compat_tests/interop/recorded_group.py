@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, TypeVar
 
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
 from compat_tests.support.group_records import group_partition
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
@@ -28,8 +29,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     decode_group_metadata,
     decode_key,
 )
-
-__all__ = ["Change", "CommittedOffset", "Generation", "RecordedGroup", "changes"]
 
 _OFFSETS = "__consumer_offsets"
 
@@ -121,8 +120,6 @@ class RecordedGroup:
         self._commits: list[CommittedOffset] = []
 
     def __enter__(self) -> RecordedGroup:
-        from confluent_kafka import Consumer, TopicPartition
-
         # A consumer with `assign` joins no group and commits nothing, so it adds no record to the topic.
         self._consumer = Consumer(
             {
@@ -134,36 +131,23 @@ class RecordedGroup:
                 "fetch.wait.max.ms": 50,
             }
         )
-        self._have_topic_made()
-        partitions = self._partitions()
-        partition = group_partition(self._group_id, partitions)
+        # Look up the group: a new cluster creates the topic then, and has no coordinator before.
+        _answer(lambda: self._consumer.committed([TopicPartition("any", 0)], timeout=HANG_S))
+        known = wait_for(
+            _OFFSETS, lambda: self._consumer.list_topics(_OFFSETS, timeout=HANG_S).topics[_OFFSETS].partitions
+        )
+        partition = group_partition(self._group_id, len(known))
         self._partition = TopicPartition(_OFFSETS, partition)
         self._next = self._end()
         self._consumer.assign([TopicPartition(_OFFSETS, partition, self._next)])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
-
-    def _have_topic_made(self) -> None:
-        """Look up the group: a new cluster creates the topic then, and has no coordinator before."""
-        from confluent_kafka import TopicPartition
-
-        _answer(lambda: self._consumer.committed([TopicPartition("any", 0)], timeout=HANG_S))
 
     def _end(self) -> int:
         _, end = _answer(lambda: self._consumer.get_watermark_offsets(self._partition, timeout=HANG_S))
         return int(end)
-
-    def _partitions(self) -> int:
-        deadline = time.monotonic() + HANG_S
-        while not (found := self._consumer.list_topics(_OFFSETS, timeout=HANG_S).topics[_OFFSETS].partitions):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{_OFFSETS} is not there after {HANG_S:g} s")
-            time.sleep(0.1)
-        return len(found)
 
     def generations(self) -> Sequence[Generation]:
         """All generations so far, in order; of each, the last record."""
@@ -172,8 +156,6 @@ class RecordedGroup:
 
     def records(self) -> Sequence[Generation]:
         """All records of generations so far, in the order of the log."""
-        from confluent_kafka import KafkaError
-
         message: Any  # Its annotations say that a message may have no key, even one with an error.
         # Members commit all the time, so the loop reads up to the present end.
         end, deadline = self._end(), time.monotonic() + HANG_S
@@ -217,8 +199,6 @@ def _committed(value: bytes) -> tuple[int, str]:
 
 def _answer(ask: Callable[[], _T]) -> _T:
     """Ask until the cluster answers: its leaders and coordinators may move, or may not exist yet."""
-    from confluent_kafka import KafkaException
-
     deadline = time.monotonic() + HANG_S
     while True:
         try:

@@ -66,7 +66,10 @@ class _Running:
         """Run one round, and return the assignment after it."""
         for _ in range(_MOST_GENERATIONS):
             joined = self._joined()
-            assigned = self._ours(joined) if leader == "ours" else self._javas_answer(joined)
+            if leader == "ours":
+                assigned = self._ours(joined)
+            else:
+                assigned = self._java.assign(self.group, joined)[self._strategy.name]
             self._take_over(assigned)
             if sum(map(assigned.load, assigned.members)) == _subscribed_partitions(self.group):
                 return assigned
@@ -100,12 +103,6 @@ class _Running:
         return Assignment(
             {member_id: decode_assignment(data).partitions for member_id, data in answer.assignments.items()}
         )
-
-    def _javas_answer(self, joined: Mapping[str, bytes]) -> Assignment:
-        answer = self._java.assign(self.group, joined)[self._strategy.name]
-        if answer.assignment is None:
-            raise AssertionError(f"Java threw {answer.error}")
-        return Assignment(answer.assignment)
 
     def _take_over(self, assigned: Assignment) -> None:
         assert self.group.generation is not None

@@ -20,8 +20,8 @@ from compat_tests.interop.mixed_group import (
     STOCK_KAFKA_PYTHON,
     Kind,
     MixedGroup,
-    Observed,
 )
+from compat_tests.interop.recorded_group import Change
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies import load_strategy
@@ -31,27 +31,18 @@ TOPICS = {"orders": 12, "payments": 7}
 OURS = (OUR_AIOKAFKA, OUR_KAFKA_PYTHON)
 
 
-def rolled_to_ours_and_back(
-    kafka: Kafka, name: str, others: Sequence[Kind], capsys: pytest.CaptureFixture[str]
-) -> list[Observed]:
-    """Roll a group to ours and back, check what holds for any name, and return the effect each way."""
+def rolled_to_ours_and_back(kafka: Kafka, name: str, others: Sequence[Kind]) -> list[Change]:
+    """Roll a group to ours and back, check what holds for any name, and return the changes."""
     ours = [OURS[number % 2] for number in range(len(others))]
     with MixedGroup(kafka, name, TOPICS) as group:
         group.form(others)
         seen = [group.watch(lambda: group.roll(ours)), group.watch(lambda: group.roll(others))]
-    with capsys.disabled():
-        for direction, one in zip(("to ours", "and back"), seen, strict=True):
-            print(
-                f"\n{name}, {direction}: {one.generations} generations led by {', '.join(one.leaders)}; "
-                f"moved {one.moved}, least {one.least}; {one.records} records, {one.redelivered} twice",
-                end="",
-            )
     for one in seen:
         assert one.owned_twice == []
         assert {change.after.protocol for change in one.changes} == {name}
     # Several kinds have led.
-    assert len({leader for one in seen for leader in one.leaders}) > 1
-    return seen
+    assert len(frozenset().union(*(one.leaders for one in seen))) > 1
+    return [change for one in seen for change in one.changes]
 
 
 @pytest.mark.parametrize(
@@ -63,42 +54,37 @@ def rolled_to_ours_and_back(
     ids=["range", "roundrobin"],
 )
 def test_members_get_the_same_partitions_from_any_leader(
-    kafka: Kafka, name: str, others: Sequence[Kind], capsys: pytest.CaptureFixture[str]
+    kafka: Kafka, name: str, others: Sequence[Kind]
 ) -> None:
     strategy = load_strategy(name)
-    for one in rolled_to_ours_and_back(kafka, name, others, capsys):
-        for change in one.changes:
-            generation = change.after
-            topics = {topic for topics in generation.subscribed.values() for topic in topics}
-            group = Group.of(
-                [Topic(topic, TOPICS[topic.split("-")[0]]) for topic in topics],
-                [Member(id, topics) for id, topics in generation.subscribed.items()],
-            )
-            expected = {
-                member_id: {topic: list(numbers) for topic, numbers in share.items()}
-                for member_id, share in strategy.assign(group).members.items()
-            }
-            assert generation.assignment.members == expected, generation.leader
+    for change in rolled_to_ours_and_back(kafka, name, others):
+        generation = change.after
+        topics = {topic for topics in generation.subscribed.values() for topic in topics}
+        group = Group.of(
+            [Topic(topic, TOPICS[topic.split("-")[0]]) for topic in topics],
+            [Member(id, topics) for id, topics in generation.subscribed.items()],
+        )
+        expected = {
+            member_id: {topic: list(numbers) for topic, numbers in share.items()}
+            for member_id, share in strategy.assign(group).members.items()
+        }
+        assert generation.assignment.members == expected, generation.leader
 
 
-def test_sticky_members_keep_what_balance_allows_under_any_leader_but_stock_python_ones(
-    kafka: Kafka, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "others", "with_the_least_moves"),
+    [
+        ("sticky", [JAVA, STOCK_AIOKAFKA, STOCK_KAFKA_PYTHON], ("ours", JAVA.label)),
+        ("cooperative-sticky", [JAVA, LIBRDKAFKA, JAVA], ("ours",)),
+    ],
+    ids=["sticky", "cooperative-sticky"],
+)
+def test_members_keep_what_balance_allows_under_leaders_of_ours(
+    kafka: Kafka, name: str, others: Sequence[Kind], with_the_least_moves: tuple[str, ...]
 ) -> None:
-    others = [JAVA, STOCK_AIOKAFKA, STOCK_KAFKA_PYTHON]
-    for one in rolled_to_ours_and_back(kafka, "sticky", others, capsys):
-        for change in one.changes:
-            if all(leader.startswith(("ours", JAVA.label)) for leader in change.leaders):
-                assert change.moved == change.least, change.leaders
-
-
-def test_cooperative_members_and_eager_ones_of_ours_never_own_the_same_and_ours_lead_with_the_least_moves(
-    kafka: Kafka, capsys: pytest.CaptureFixture[str]
-) -> None:
-    others = [JAVA, LIBRDKAFKA, JAVA]
-    for one in rolled_to_ours_and_back(kafka, "cooperative-sticky", others, capsys):
-        for change in one.changes:
-            if all(leader.startswith("ours") for leader in change.leaders):
-                assert change.moved == change.least, change.leaders
+    for change in rolled_to_ours_and_back(kafka, name, others):
+        if all(leader.startswith(with_the_least_moves) for leader in change.leaders):
+            assert change.moved == change.least, change.leaders
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ reach every broker through the proxy, and brokers reach each other directly.
 The proxy reads the header of each request. The client id tells whose connection it is, and the API key tells
 whether the connection leads to the group's coordinator. A fault takes effect with the next bytes.
 
-The proxy runs an event loop on its own thread. It buffers at most `_CHUNK_BYTES` in each direction of a
-connection, in addition to the buffers of the kernel and of the streams.
+The proxy runs an event loop on its own thread. It forwards whole requests, and chunks of responses.
 """
 
 from __future__ import annotations
@@ -24,16 +23,17 @@ import math
 import socket
 import struct
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from types import TracebackType
+from functools import partial
 from typing import Any, TypeVar
 
 from compat_tests.support.hang_limit import HANG_S
 
-__all__ = ["Direction", "Effect", "Fault", "FaultProxy"]
-
 _CHUNK_BYTES = 65536
+
+_HEADER = struct.Struct(">hhih")
+"""API key, API version, correlation id and the length of the client id."""
 
 _GROUP_REQUESTS = frozenset({8, 9, 11, 12, 13, 14, 28})
 """OffsetCommit, OffsetFetch, JoinGroup, Heartbeat, LeaveGroup, SyncGroup and TxnOffsetCommit."""
@@ -80,20 +80,6 @@ class Fault:
     latency_s: float = 0.0
     bytes_per_s: float = math.inf
 
-    def __str__(self) -> str:
-        ways = {
-            Direction.BOTH: "both ways",
-            Direction.TO_BROKER: "to the broker",
-            Direction.TO_CLIENT: "back",
-        }
-        return " ".join(
-            [
-                f"{self.effect.value} {ways[self.direction]}",
-                *(["coordinator only"] if self.coordinator_only else []),
-                *([f"broker {self.broker}"] if self.broker is not None else []),
-            ]
-        )
-
     def concerns(self, connection: _Connection) -> bool:
         """Whether the fault applies to this connection."""
         return (
@@ -101,41 +87,6 @@ class Fault:
             and self.broker in (None, connection.broker)
             and (connection.is_to_coordinator or not self.coordinator_only)
         )
-
-
-class _Headers:
-    """Reads the API key and the client id of each request from a stream of bytes that arrives in chunks."""
-
-    _FIXED = struct.Struct(">ihhih")
-    """Size, API key, API version, correlation id and the length of the client id."""
-
-    def __init__(self) -> None:
-        self._head = b""
-        self._left = 0
-        """Bytes of the current request that are still to come and are skipped."""
-
-    def feed(self, data: bytes) -> Iterator[tuple[int, str]]:
-        while data:
-            if self._left:
-                skipped = min(self._left, len(data))
-                self._left -= skipped
-                data = data[skipped:]
-                continue
-            needed = self._needed()
-            taken = data[: needed - len(self._head)]
-            self._head += taken
-            data = data[len(taken) :]
-            if len(self._head) == self._needed():
-                size, api_key, _, _, _ = self._FIXED.unpack_from(self._head)
-                yield api_key, self._head[self._FIXED.size :].decode(errors="replace")
-                self._left = max(0, size + 4 - len(self._head))
-                self._head = b""
-
-    def _needed(self) -> int:
-        if len(self._head) < self._FIXED.size:
-            return self._FIXED.size
-        *_, length = self._FIXED.unpack_from(self._head)
-        return self._FIXED.size + max(0, int(length))
 
 
 class _Connection:
@@ -148,13 +99,18 @@ class _Connection:
         self.swallowed = Direction(0)
         """The directions in which bytes were lost."""
         self._writers = (client_writer, broker_writer)
-        self._headers = _Headers()
 
-    def look_at(self, data: bytes) -> None:
-        """Read the client and the API key from requests on their way to the broker."""
-        for api_key, client in self._headers.feed(data):
-            self.client = client
-            self.is_to_coordinator |= api_key in _GROUP_REQUESTS
+    async def next_request(self, reader: asyncio.StreamReader) -> bytes:
+        """The next request, after a look at its header; empty at the end of the stream."""
+        try:
+            size = await reader.readexactly(4)
+            request = await reader.readexactly(int.from_bytes(size, "big"))
+        except asyncio.IncompleteReadError:
+            return b""
+        api_key, _, _, length = _HEADER.unpack_from(request)
+        self.client = request[_HEADER.size : _HEADER.size + max(0, length)].decode(errors="replace")
+        self.is_to_coordinator |= api_key in _GROUP_REQUESTS
+        return size + request
 
     def is_reset_by_sender(self, direction: Direction) -> bool:
         client, broker = self._writers
@@ -191,9 +147,7 @@ class FaultProxy:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run(self._shut_down())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(HANG_S)
@@ -289,8 +243,8 @@ class FaultProxy:
         pumps = [
             asyncio.create_task(self._pump(connection, *ends))
             for ends in (
-                (Direction.TO_BROKER, reader, broker_writer),
-                (Direction.TO_CLIENT, broker_reader, writer),
+                (Direction.TO_BROKER, partial(connection.next_request, reader), broker_writer),
+                (Direction.TO_CLIENT, partial(broker_reader.read, _CHUNK_BYTES), writer),
             )
         ]
         try:
@@ -310,27 +264,20 @@ class FaultProxy:
         self,
         connection: _Connection,
         direction: Direction,
-        reader: asyncio.StreamReader,
+        read: Callable[[], Awaitable[bytes]],
         writer: asyncio.StreamWriter,
     ) -> None:
         with contextlib.suppress(ConnectionError):
-            while data := await reader.read(_CHUNK_BYTES):
-                if direction is Direction.TO_BROKER:
-                    connection.look_at(data)
+            while data := await read():
                 if await self._passes(connection, direction, len(data)):
                     writer.write(data)
-                    with self._unless_swallowed(connection):
+                    try:
                         await writer.drain()
+                    except ConnectionError:
+                        if not connection.swallowed & Direction.TO_CLIENT:
+                            raise
             # The end of the stream must not overtake the bytes before it.
             await self._passes(connection, direction, 0)
-
-    @contextlib.contextmanager
-    def _unless_swallowed(self, connection: _Connection) -> Iterator[None]:
-        try:
-            yield
-        except ConnectionError:
-            if not connection.swallowed & Direction.TO_CLIENT:
-                raise
 
     async def _passes(self, connection: _Connection, direction: Direction, size: int) -> bool:
         """Wait as long as the faults demand; returns whether the bytes go on."""

@@ -20,14 +20,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from compat_tests.support.hang_limit import HANG_S
+from confluent_kafka import Producer
+
+from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.jvm import compile_java, java_command
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.member_reports import MemberSpec
@@ -35,8 +35,6 @@ from compat_tests.support.processes import Child, Processes
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
-
-__all__ = ["JAVA_MEMBER", "GroupOfMembers", "MemberProcess", "Settled"]
 
 JAVA_MEMBER = "ReportingMember"
 """The member program in `compat_tests/java/src`: a Java consumer."""
@@ -132,9 +130,7 @@ class GroupOfMembers:
             self.kafka.create_topic(topic, partitions, replication_factor=self._replication_factor)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is not None:
             for name, member in self.members.items():
                 print(f"---- {name}\n{member.last_lines()}", file=sys.stderr)
@@ -225,6 +221,8 @@ class GroupOfMembers:
 
     # ---- what the test waits for
 
+    wait_for = staticmethod(wait_for)
+
     def owned_twice(self) -> list[str]:
         """Partitions that two members owned at the same time, by the times of their reports."""
         changes = sorted(
@@ -254,28 +252,16 @@ class GroupOfMembers:
                     found.append(f"{partition} at {at}: {sorted(owners[partition])}")
         return found
 
-    def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = HANG_S) -> Any:
-        """Wait until `condition` is true, and return its value."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            value = condition()
-            if value:
-                return value
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {timeout_s:.0f} s for {what}")
-            time.sleep(0.05)
-
     def settle(self, *names: str, after: Settled | None = None) -> Settled:
         """Wait until these members, by default all that consume, share a generation with every partition.
 
         `after`: the generation must be later than this one.
         """
         waiting_for = names or tuple(name for name, member in self.members.items() if member.consuming)
-        settled: Settled = self.wait_for(
+        return wait_for(
             f"{', '.join(waiting_for)} to settle",
             lambda: self._settled(waiting_for, -1 if after is None else after.generation),
         )
-        return settled
 
     def _settled(self, names: Sequence[str], later_than: int) -> Settled | None:
         last: dict[str, dict[str, Any]] = {}
@@ -308,11 +294,10 @@ class GroupOfMembers:
     def wait_for_report(self, name: str, event: str, containing: str) -> dict[str, Any]:
         """The first report of this event that contains this text."""
 
-        def find() -> dict[str, Any] | None:
-            return next((r for r in self.members[name].reports(event) if containing in json.dumps(r)), None)
+        def find() -> list[dict[str, Any]]:
+            return [one for one in self.members[name].reports(event) if containing in json.dumps(one)]
 
-        report: dict[str, Any] = self.wait_for(f"{name} to report {event}: {containing}", find)
-        return report
+        return wait_for(f"{name} to report {event}: {containing}", find)[0]
 
     # ---- what the core says
 
@@ -349,8 +334,6 @@ class GroupOfMembers:
 
     def produce(self, records_per_partition: int) -> None:
         """Write this many more records to every partition."""
-        from confluent_kafka import Producer
-
         # A retry must not write a record twice.
         settings = {"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 5, "enable.idempotence": True}
         producer = Producer(settings)
@@ -380,8 +363,5 @@ class GroupOfMembers:
             for partition in range(partitions)
             for offset in range(records_per_partition)
         }
-        found: collections.Counter[tuple[str, int, int]] = self.wait_for(
-            "all records to be consumed",
-            lambda: consumed if everything <= (consumed := self.consumed()).keys() else None,
-        )
-        return found
+        wait_for("all records to be consumed", lambda: everything <= self.consumed().keys())
+        return self.consumed()

@@ -10,9 +10,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator
-
-__all__ = ["HANG_S", "SOON_S", "hang_limit", "stand_by"]
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 HANG_S = 240.0
 
@@ -20,6 +19,19 @@ SOON_S = HANG_S / 4
 """The limit for an action that must end while something else blocks for HANG_S."""
 
 _TICK_S = 0.25
+_LOOK_EVERY_S = 0.05
+
+_T = TypeVar("_T")
+
+
+def wait_for(what: str, condition: Callable[[], _T | None], timeout_s: float = HANG_S) -> _T:
+    """Wait until `condition` is true, and return its value; raises TimeoutError, which says for what."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {timeout_s:.0f} s for {what}")
+        time.sleep(_LOOK_EVERY_S)
+    return value
 
 
 def stand_by(seconds: float) -> None:

@@ -6,12 +6,12 @@ holds the server-side assignor that it requests, or is empty.
 
 from __future__ import annotations
 
-from compat_tests.support.librdkafka_member import consume
-from compat_tests.support.member_reports import MemberSpec, Reporter
+from compat_tests.support.librdkafka_member import Member
+from compat_tests.support.member_reports import MemberSpec
 
 if __name__ == "__main__":
     spec = MemberSpec.from_arguments()
     settings = {"group.protocol": "consumer"}
     if spec.assignors:
         (settings["group.remote.assignor"],) = spec.assignors
-    consume(spec, Reporter(), settings, cooperative=True)
+    Member(spec, settings, cooperative=True).run()

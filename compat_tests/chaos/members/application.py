@@ -12,19 +12,6 @@ from typing import Any, TypeAlias
 from compat_tests.chaos.ledger import signature
 from compat_tests.support.member_reports import Orders, Reporter, by_topic, machine_time
 
-__all__ = [
-    "COMMIT_EVERY_S",
-    "MOST_COMMITS",
-    "REQUEST_TIMEOUT_MS",
-    "TRANSACTION_TIMEOUT_MS",
-    "Application",
-    "ChaosOrders",
-    "ListenerError",
-    "Partition",
-    "copy_of",
-    "stand_still",
-]
-
 COMMIT_EVERY_S = 0.3
 """Long enough for some records to be uncommitted at any time."""
 

@@ -6,13 +6,27 @@ import asyncio
 from typing import Any
 
 from compat_tests.chaos.members import aiokafka_member
+from compat_tests.support.member_reports import MemberSpec
 from kafka_assignors import leader
+
+_REVOKES_S = 3.0
+"""It owns for so long what another member got."""
+
+
+class HastyMember(aiokafka_member.Member):
+    async def on_partitions_revoked(self, revoked: set[Any]) -> None:
+        await asyncio.sleep(_REVOKES_S)
+        await super().on_partitions_revoked(revoked)
 
 
 def _nothing(*_: Any) -> dict[str, Any]:
     return {}
 
 
+async def main() -> None:
+    await HastyMember(MemberSpec.from_arguments()).run()
+
+
 if __name__ == "__main__":
     setattr(leader, "_still_held", _nothing)  # noqa: B010  # mypy wants the same signature
-    asyncio.run(aiokafka_member.main())
+    asyncio.run(main())
