@@ -17,8 +17,6 @@ from compat_tests.peers.asking import Answer
 from kafka_assignors.group import Assignment, Group
 from tests.exact_score import Partition, load_histogram, prior_owners, readers, score
 
-__all__ = ["MOST_ROUNDS", "End", "Play", "Verdict", "judge", "play"]
-
 MOST_ROUNDS = 12
 
 Plain = dict[str, dict[str, list[int]]]

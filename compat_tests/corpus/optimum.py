@@ -8,8 +8,6 @@ from kafka_assignors.group import Group
 from tests.exact_oracle import Oracle
 from tests.exact_score import load_histogram, score
 
-__all__ = ["best_of"]
-
 
 def best_of(group: Group) -> Best:
     """The optimum of a group, from the independent solver."""

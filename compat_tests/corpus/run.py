@@ -13,8 +13,6 @@ from kafka_assignors.group import Group
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies import RebalanceProtocol, Strategy, load_strategy
 
-__all__ = ["OURS", "Result", "by_family", "ended_badly", "overall", "play_ours", "run"]
-
 OURS = ("sticky", "cooperative-sticky", "rack-aware-sticky")
 
 

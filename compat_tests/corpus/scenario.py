@@ -25,8 +25,6 @@ from typing import Any
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import parse_group
 
-__all__ = ["DATA", "FAMILIES", "Best", "Scenario", "read_corpus"]
-
 DATA = Path(__file__).parent / "data"
 FAMILIES = ("fresh", "changes", "mixed", "topics", "claims", "static", "racks")
 

@@ -1,4 +1,4 @@
-"""Groups of FastStream applications that are cooperative through `use`."""
+"""FastStream applications that are cooperative through `use`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from faststream.kafka import KafkaBroker
 
-from compat_tests.frameworks.framework_scenarios import FrameworkScenarios
-from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from examples.aiokafka.in_faststream import drain, use
 from kafka_assignors_aiokafka import CooperativeStickyAssignor
 
-PROGRAM = "compat_tests.frameworks.faststream_member"
 
-
-class TestCooperative(FrameworkScenarios):
-    program = PROGRAM
-
-    def check(self, group: GroupOfMembers) -> None:
-        # A member may have no partitions only in the generation in which it joins.
-        for member in group.members.values():
-            assert member.text().count("has no partition assignments") <= 1
-
-
-class Heard(ConsumerRebalanceListener):
+class Restores(ConsumerRebalanceListener):
     """Records the calls of each method."""
 
     def __init__(self) -> None:
@@ -40,8 +27,6 @@ class Heard(ConsumerRebalanceListener):
     async def on_partitions_assigned(self, assigned: set[Any]) -> None:
         self.calls.append(("assigned", len(assigned)))
 
-
-class Restores(Heard):
     async def on_partitions_warming(self, partitions: set[Any]) -> None:
         self.calls.append(("warming", len(partitions)))
 

@@ -9,8 +9,6 @@ from compat_tests.hostile.raw_member import RawMember
 from kafka_assignors.wire import Subscription, encode_subscription
 from tests.hostile_names import NAMES
 
-__all__ = ["GROUP_IDS", "hostile_groups"]
-
 GROUP_IDS = {
     **NAMES,
     "quotes": 'it\'s "quoted" `here` $(touch /tmp/executed)',

@@ -16,27 +16,19 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
-from types import TracebackType
 
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 
-__all__ = ["RawConnection", "RawMember", "RawMemberError", "commit_offset", "int16", "int32", "string"]
+_FIND_COORDINATOR, _JOIN_GROUP, _HEARTBEAT = (10, 1), (11, 5), (12, 3)
+_LEAVE_GROUP, _SYNC_GROUP = (13, 3), (14, 3)
 
-_FIND_COORDINATOR, _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = (
-    (10, 1),
-    (11, 5),
-    (12, 3),
-    (13, 3),
-    (14, 3),
-)
+_COORDINATOR_ERRORS = (14, 15, 16)
+"""The coordinator loads the group, is not available yet, or has moved."""
 
-_COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR, _COORDINATOR_LOADING = 15, 16, 14
-_COORDINATOR_ERRORS = _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR, _COORDINATOR_LOADING
 _ILLEGAL_GENERATION, _UNKNOWN_MEMBER, _REBALANCE_IN_PROGRESS = 22, 25, 27
 _MEMBER_ID_REQUIRED = 79
 
 _HEARTBEAT_INTERVAL_S = 0.2
-_COORDINATOR_ATTEMPTS = 100
 _COORDINATOR_PAUSE_S = 0.1
 _JOIN_ATTEMPTS = 50
 
@@ -53,8 +45,11 @@ def string(value: bytes) -> bytes:
     return int16(len(value)) + value
 
 
-def _text(value: str | None) -> bytes:
-    return int16(-1) if value is None else string(value.encode())
+_NULL = int16(-1)
+
+
+def _text(value: str) -> bytes:
+    return string(value.encode())
 
 
 def _bytes(value: bytes) -> bytes:
@@ -147,24 +142,17 @@ def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
     partition = int32(0) + struct.pack(">q", offset) + string(b"")
     topics = int32(1) + _text(topic) + int32(1) + partition
     body = _text(group) + int32(-1) + string(b"") + struct.pack(">q", -1) + topics
-    deadline = time.monotonic() + HANG_S
+
+    def is_committed() -> bool:
+        connection.ask(_FIND_COORDINATOR, _text("any") + b"\0")  # it creates the offsets topic
+        response = connection.ask((8, 3), body)
+        response.int32(), response.int32(), response.text(), response.int32(), response.int32()
+        if (code := response.int16()) and code not in _COORDINATOR_ERRORS:
+            raise RawMemberError("OffsetCommit", code)
+        return not code
+
     with contextlib.closing(RawConnection(host, int(port), "committer")) as connection:
-        while True:
-            connection.ask(_FIND_COORDINATOR, _text("any") + b"\0")  # it creates the offsets topic
-            response = connection.ask((8, 3), body)
-            _, _, _, _, _, code = (
-                response.int32(),
-                response.int32(),
-                response.text(),
-                response.int32(),
-                response.int32(),
-                response.int16(),
-            )
-            if code not in _COORDINATOR_ERRORS or time.monotonic() > deadline:
-                break
-            time.sleep(_COORDINATOR_PAUSE_S)
-    if code:
-        raise RawMemberError("OffsetCommit", code)
+        wait_for("the commit", is_committed)
 
 
 class RawMember:
@@ -183,7 +171,6 @@ class RawMember:
         metadata: bytes,
         client_id: str,
         protocol: str = "sticky",
-        instance_id: str | None = None,
         session_timeout_ms: int = 30_000,
         rebalance_timeout_ms: int = 30_000,
         assignment: bytes | None = None,
@@ -194,7 +181,6 @@ class RawMember:
         self._metadata = metadata
         self._client_id = client_id
         self._protocol = protocol
-        self._instance_id = instance_id
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._assignment = assignment
@@ -209,9 +195,7 @@ class RawMember:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(HANG_S)
 
@@ -254,18 +238,17 @@ class RawMember:
             self._leave(connection)
 
     def _coordinator(self) -> RawConnection:
-        for _ in range(_COORDINATOR_ATTEMPTS):
+        def found() -> RawConnection | None:
             with contextlib.closing(RawConnection(*self._bootstrap, self._client_id)) as connection:
                 response = connection.ask(_FIND_COORDINATOR, _text(self._group) + b"\0")
-                response.int32()
-                code, _, _ = response.int16(), response.text(), response.int32()
-                host, port = response.text(), response.int32()
-            if code == 0:
-                return RawConnection(host or "", port, self._client_id)
-            if code not in _COORDINATOR_ERRORS:
+            response.int32()
+            code, _, _ = response.int16(), response.text(), response.int32()
+            host, port = response.text(), response.int32()
+            if code and code not in _COORDINATOR_ERRORS:
                 raise RawMemberError("FindCoordinator", code)
-            time.sleep(_COORDINATOR_PAUSE_S)
-        raise RawMemberError("FindCoordinator", _COORDINATOR_NOT_AVAILABLE)
+            return None if code else RawConnection(host or "", port, self._client_id)
+
+        return wait_for("a coordinator", found)
 
     def _join(self, connection: RawConnection) -> bool:
         """Join until there is an assignment; False if the test ends before."""
@@ -278,7 +261,7 @@ class RawMember:
                 + int32(self._session_timeout_ms)
                 + int32(self._rebalance_timeout_ms)
                 + _text(self._member_id)
-                + _text(self._instance_id)
+                + _NULL
                 + _text("consumer")
                 + int32(1)
                 + _text(self._protocol)
@@ -324,9 +307,7 @@ class RawMember:
                 raise RawMemberError("Heartbeat", code)
 
     def _leave(self, connection: RawConnection) -> None:
-        connection.ask(
-            _LEAVE_GROUP, _text(self._group) + int32(1) + _text(self._member_id) + _text(self._instance_id)
-        )
+        connection.ask(_LEAVE_GROUP, _text(self._group) + int32(1) + _text(self._member_id) + _NULL)
 
     def _of_generation(self, generation: int) -> bytes:
-        return _text(self._group) + int32(generation) + _text(self._member_id) + _text(self._instance_id)
+        return _text(self._group) + int32(generation) + _text(self._member_id) + _NULL

@@ -9,15 +9,11 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from compat_tests.java.oracle import LineProcess
 from compat_tests.java.random_groups import ODD_LETTERS
-from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
-
-__all__ = ["KINDS", "JavaBytes", "JavaBytesError", "random_fields"]
 
 KINDS: tuple[tuple[str, int], ...] = (
     *(("subscription", version) for version in range(4)),
@@ -37,20 +33,11 @@ class JavaBytesError(ValueError):
     """Java cannot write these fields, or does not accept these bytes; the message is Java's."""
 
 
-class JavaBytes:
+class JavaBytes(LineProcess):
     """Java's codecs, as a context manager around one JVM."""
 
-    def __init__(self, *, timeout_s: float = HANG_S) -> None:
-        self._java = LineProcess(java_command("JavaBytes", classes=compile_java()), timeout_s=timeout_s)
-
-    def __enter__(self) -> JavaBytes:
-        self._java.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._java.__exit__(kind, error, trace)
+    def __init__(self) -> None:
+        super().__init__(java_command("JavaBytes", classes=compile_java()))
 
     def write(self, kind: str, version: int, fields: dict[str, Any]) -> bytes:
         """Java's bytes for these fields."""
@@ -62,7 +49,7 @@ class JavaBytes:
         return fields
 
     def _ask(self, key: str, **question: object) -> Any:
-        answer = self._java.ask(question)
+        answer = self.ask(question)
         if "error" in answer:
             raise JavaBytesError(f"{question}: {answer['error']}")
         return answer[key]

@@ -11,58 +11,33 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
-from kafka_assignors.group import Group
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors_cli.group_form import group_to_json
-
-__all__ = ["ASSIGNORS", "JavaAnswer", "JavaOracle", "LineProcess", "OracleError"]
-
-ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 class OracleError(RuntimeError):
     """The Java program ended or did not answer in time; the message carries the end of its standard error."""
 
 
-@dataclass(frozen=True, slots=True)
-class JavaAnswer:
-    """The result of one of Kafka's assignors for a group.
-
-    `assignment` is by member id and topic, with partitions ascending; for the cooperative assignor it is that
-    of one round. `assign_ns` is the wall time of Java's call alone. If the assignor threw, `error` is the
-    exception, and there is no assignment.
-    """
-
-    assignment: dict[str, dict[str, list[int]]] | None
-    assign_ns: int | None
-    error: str | None
+_Self = TypeVar("_Self", bound="LineProcess")
 
 
 class LineProcess:
     """A program that answers each line of JSON with a line of JSON; a context manager.
 
     The program never outlives its user: it ends when its standard input is closed. It is killed, by its own
-    process id, if it does not end then, or if an answer takes longer than `timeout_s` seconds. `environment`
-    is added to the variables of this process.
+    process id, if it does not end then, or if an answer takes too long. It gets these variables too.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        timeout_s: float = HANG_S,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, command: Sequence[str], **environment: str) -> None:
         self._command = list(command)
-        self._timeout_s = timeout_s
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = os.environ | environment
 
-    def __enter__(self) -> LineProcess:
+    def __enter__(self: _Self) -> _Self:
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             self._command,
@@ -74,9 +49,7 @@ class LineProcess:
         )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self._process.communicate(timeout=10)
         except subprocess.TimeoutExpired:
@@ -100,7 +73,7 @@ class LineProcess:
             self._process.kill()
 
         # Killing the process ends both the write and the read below, if one of them hangs.
-        timer = threading.Timer(self._timeout_s, end)
+        timer = threading.Timer(HANG_S, end)
         timer.start()
         try:
             self._process.stdin.write(json.dumps(question) + "\n")
@@ -111,44 +84,33 @@ class LineProcess:
         finally:
             timer.cancel()
         if not line:
-            why = f"no answer within {self._timeout_s:g} s" if overdue.is_set() else "it ended"
+            why = f"no answer within {HANG_S:g} s" if overdue.is_set() else "it ended"
             self._errors.seek(0)
             tail = self._errors.read()[-2000:].decode(errors="replace")
             raise OracleError(f"{self._command[-1]}: {why}\n{tail}")
         return json.loads(line)
 
 
-class JavaOracle:
+class JavaOracle(LineProcess):
     """Asks Kafka's assignors; a context manager around one JVM.
 
     >>> with JavaOracle("range") as java:
-    ...     java.assign(group)["range"].assignment
+    ...     java.assign(group)["range"].members
     """
 
-    def __init__(self, *assignors: str, timeout_s: float = HANG_S, heap: str = "1g") -> None:
-        self._assignors = assignors or ASSIGNORS
-        command = java_command("AssignorOracle", *self._assignors, heap=heap, classes=compile_java())
-        self._java = LineProcess(command, timeout_s=timeout_s)
-
-    def __enter__(self) -> JavaOracle:
-        self._java.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._java.__exit__(kind, error, trace)
+    def __init__(self, *assignors: str) -> None:
+        super().__init__(java_command("AssignorOracle", *assignors, heap="1g", classes=compile_java()))
 
     def subscriptions(self, group: Group) -> dict[str, dict[str, bytes]]:
         """The metadata of Java members with this state, by the name of the assignor and by member id."""
-        answers: dict[str, dict[str, str]] = self._java.ask({**group_to_json(group), "subscriptions": True})
+        answers: dict[str, dict[str, str]] = self.ask({**group_to_json(group), "subscriptions": True})
         return {
             name: {member_id: bytes.fromhex(joined) for member_id, joined in members.items()}
             for name, members in answers.items()
         }
 
-    def assign(self, group: Group, joined: Mapping[str, bytes] | None = None) -> dict[str, JavaAnswer]:
-        """The answer of each assignor for the group, by its name.
+    def assign(self, group: Group, joined: Mapping[str, bytes] | None = None) -> dict[str, Assignment]:
+        """The answer of each assignor for the group, by its name; for the cooperative one, of one round.
 
         `joined` has the metadata of some members, by member id; the others join as Java's do.
         """
@@ -156,8 +118,7 @@ class JavaOracle:
         for member in question["members"]:
             if joined is not None and member["id"] in joined:
                 member["joined"] = joined[member["id"]].hex()
-        answers: dict[str, dict[str, Any]] = self._java.ask(question)
-        return {
-            name: JavaAnswer(answer.get("assignment"), answer.get("assign_ns"), answer.get("error"))
-            for name, answer in answers.items()
-        }
+        answers: dict[str, dict[str, Any]] = self.ask(question)
+        for name, answer in answers.items():
+            assert "error" not in answer, f"Java's {name} threw {answer['error']} for {json.dumps(question)}"
+        return {name: Assignment(answer["assignment"]) for name, answer in answers.items()}

@@ -25,8 +25,6 @@ from dataclasses import replace
 
 from kafka_assignors.group import Group, Member, Topic
 
-__all__ = ["features", "misread_by_java", "random_group", "without_racks"]
-
 ODD_LETTERS = (
     "a",
     "Z",

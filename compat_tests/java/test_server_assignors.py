@@ -8,12 +8,11 @@ import base64
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from compat_tests.java.oracle import JavaAnswer, JavaOracle
+from compat_tests.java.oracle import JavaOracle
 from compat_tests.java.random_groups import features, random_group
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors.quality import measure
@@ -21,12 +20,6 @@ from kafka_assignors_cli.group_form import group_to_json
 from kafka_assignors_strategies import Kip848Range, Kip848Uniform
 
 GROUPS = 2000
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaOracle]:
-    with JavaOracle("kip848-range", "kip848-uniform") as oracle:
-        yield oracle
 
 
 def server_group(seed: int) -> Group:
@@ -69,15 +62,16 @@ def _unevenly_owned(rng: random.Random, group: Group) -> Group:
 
 @pytest.mark.timeout(600)
 def test_loads_and_moves_are_those_of_the_broker_and_range_is_equal(
-    java: JavaOracle, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(GROUPS):
-        group = server_group(seed)
-        answers = java.assign(group)
+    groups = [server_group(seed) for seed in range(GROUPS)]
+    with JavaOracle("kip848-range", "kip848-uniform") as java:
+        all_answers = [java.assign(group) for group in groups]
+    for seed, (group, answers) in enumerate(zip(groups, all_answers, strict=True)):
         where = f"server_group({seed}): {json.dumps(group_to_json(group))}"
-        assert told(Kip848Range().assign(group)) == told(of_broker(answers["kip848-range"])), where
-        ours, theirs = Kip848Uniform().assign(group), of_broker(answers["kip848-uniform"])
+        assert told(Kip848Range().assign(group)) == told(answers["kip848-range"]), where
+        ours, theirs = Kip848Uniform().assign(group), answers["kip848-uniform"]
         moved = measure(group, theirs).moved
         equal = (loads(ours), measure(group, ours).moved) == (loads(theirs), moved)
         kind = "mixed" if len({member.topics for member in group.members.values()}) > 1 else "alike"
@@ -92,11 +86,6 @@ def test_loads_and_moves_are_those_of_the_broker_and_range_is_equal(
     wanted = ("moves", "mixed subscriptions", "owned partitions", "static members", "30 members and more")
     assert min(seen[feature] for feature in wanted) > GROUPS // 50
     assert seen["mixed, equal"] > 0.5 * seen["mixed"]
-
-
-def of_broker(answer: JavaAnswer) -> Assignment:
-    assert answer.assignment is not None, answer.error
-    return Assignment(answer.assignment)
 
 
 def told(assignment: Assignment) -> dict[str, dict[str, list[int]]]:

@@ -18,8 +18,6 @@ from compat_tests.java.random_groups import features, random_group
 from kafka_assignors.group import Group
 from kafka_assignors_cli.group_form import group_to_json
 
-__all__ = ["ASSIGNMENTS", "SAMPLES", "assignments", "samples"]
-
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
 ASSIGNMENTS = DATA / "java_assignments.jsonl"
 SAMPLES = DATA / "java_bytes.jsonl"
@@ -35,8 +33,8 @@ def assignments() -> Iterable[dict[str, Any]]:
             answers = java.assign(group)
             yield {
                 "group": group_to_json(group),
-                "range": answers["range"].assignment,
-                "roundrobin": answers["roundrobin"].assignment,
+                "range": answers["range"].members,
+                "roundrobin": answers["roundrobin"].members,
             }
 
 

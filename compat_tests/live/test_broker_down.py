@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors_confluent.connection import Connection
 from kafka_assignors_confluent.topic_metadata import describe_topics
@@ -87,15 +86,14 @@ def test_connections_find_another_controller(two_of_three: TwoOfThree) -> None:
 
 
 def test_a_list_is_complete_when_the_groups_have_other_coordinators(two_of_three: TwoOfThree) -> None:
-    deadline = time.monotonic() + HANG_S
-    while True:
+    def listed() -> subprocess.CompletedProcess[str] | None:
         done = run(two_of_three, "groups", "--json", "-")
         assert "Traceback" not in done.stderr
         assert done.returncode in (0, 2)
-        if {json.loads(line)["group"] for line in done.stdout.splitlines()} == set(GROUPS):
-            break
-        assert time.monotonic() < deadline, done.stderr
-    assert done.returncode == 0
+        is_complete = {json.loads(line)["group"] for line in done.stdout.splitlines()} == set(GROUPS)
+        return done if is_complete else None
+
+    assert wait_for("a complete list", listed).returncode == 0
 
 
 def test_a_group_is_described(two_of_three: TwoOfThree) -> None:

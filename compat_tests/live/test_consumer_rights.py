@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from compat_tests.scenarios.in_process import polling_until
 from compat_tests.scripted.broker import Code, ScriptedBroker
 from compat_tests.scripted.users import CLIENTS, User
-from compat_tests.support.hang_limit import HANG_S, hang_limit
+from compat_tests.support.hang_limit import HANG_S, hang_limit, wait_for
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -74,9 +74,7 @@ def consume_with_aiokafka(**settings: Any) -> None:
 
 def consume_with_kafka_python(**settings: Any) -> None:
     with closing(CooperativeKafkaConsumer(TOPIC, **settings)) as consumer:
-        deadline = time.monotonic() + HANG_S
-        while not consumer.poll(timeout_ms=200):
-            assert time.monotonic() < deadline
+        wait_for("a record", lambda: consumer.poll(timeout_ms=200))
         consumer.commit()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -70,8 +71,6 @@ def read(kafka: Kafka, group: str) -> LiveGroup:
 @pytest.fixture
 def empty_group(kafka: Kafka) -> str:
     """A group with commits and without members."""
-    from confluent_kafka import Consumer, TopicPartition
-
     name = f"empty-{uuid.uuid4().hex[:8]}"
     kafka.create_topic(name, 2)
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": name})

@@ -9,15 +9,15 @@ import contextlib
 import json
 import random
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import ShareConsumer
 
 from compat_tests.hostile.groups import GROUP_IDS, hostile_groups
 from compat_tests.hostile.raw_member import RawMember, commit_offset
 from compat_tests.support.commands import run_command
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import wait_for
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_cli import main
@@ -26,7 +26,7 @@ from tests.hostile_names import assert_harmless
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    with KafkaCluster(settings={"group.max.session.timeout.ms": 120_000}) as cluster:
+    with KafkaCluster() as cluster:
         cluster.create_topic("orders", 3)
         for group in ("", "other"):
             commit_offset(cluster.bootstrap, group, "orders", 1)
@@ -93,22 +93,21 @@ BYTES = {f"bytes-{number}": data for number, data in enumerate([*FOUND, *map(mut
 
 
 @pytest.fixture(scope="module")
-def undecodable() -> Iterator[str]:
+def undecodable(bootstrap: str) -> Iterator[str]:
     metadata = encode_subscription(Subscription(1, ("orders",)))
-    with KafkaCluster() as cluster, contextlib.ExitStack() as stack:
-        cluster.create_topic("orders", 3)
-        members = [
-            stack.enter_context(
-                RawMember(cluster.bootstrap, group, metadata=metadata, client_id=group, assignment=data)
-            )
+    members = [
+        *(
+            RawMember(bootstrap, group, metadata=metadata, client_id=group, assignment=data)
             for group, data in {**BYTES, "good": GOOD}.items()
-        ]
-        members.append(
-            stack.enter_context(RawMember(cluster.bootstrap, "joined", metadata=b"\xff", client_id="joined"))
-        )
+        ),
+        RawMember(bootstrap, "joined", metadata=b"\xff", client_id="joined"),
+    ]
+    with contextlib.ExitStack() as stack:
+        for member in members:
+            stack.enter_context(member)
         for member in members:
             member.wait_until_assigned()
-        yield cluster.bootstrap
+        yield bootstrap
 
 
 def run(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -120,9 +119,10 @@ def test_a_member_whose_assignment_does_not_decode_hides_no_group(undecodable: s
     listed = run(undecodable, "groups", "--json", "-")
     assert listed.returncode == 0, listed.stderr
     groups = {(row := json.loads(line))["group"]: row for line in listed.stdout.splitlines()}
-    assert set(groups) == {*BYTES, "good", "joined"}
+    theirs = [*BYTES, "good", "joined"]
+    assert groups.keys() >= set(theirs)
     assert groups["good"]["partitions"] == 3
-    described = run(undecodable, "groups", "describe", *groups)
+    described = run(undecodable, "groups", "describe", *theirs)
     assert described.returncode == 0, described.stderr
     said = " ".join(described.stdout.split())
     for number, data in enumerate(FOUND):
@@ -139,16 +139,16 @@ def test_a_group_with_such_a_member_is_judged(undecodable: str, group: str) -> N
 
 
 def test_one_group_that_is_not_described_hides_no_other(bootstrap: str) -> None:
-    from confluent_kafka import ShareConsumer
-
     sharing = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": "sharing"})
     sharing.subscribe(["orders"])
     try:
-        deadline = time.monotonic() + HANG_S
-        described = run(bootstrap, "groups", "describe", "other", "sharing", "missing")
-        while "share or a streams group" not in described.stderr and time.monotonic() < deadline:
+
+        def said() -> subprocess.CompletedProcess[str] | None:
             sharing.poll(0.5)
-            described = run(bootstrap, "groups", "describe", "other", "sharing", "missing")
+            done = run(bootstrap, "groups", "describe", "other", "sharing", "missing")
+            return done if "share or a streams group" in done.stderr else None
+
+        described = wait_for("the group that shares", said)
     finally:
         sharing.close()
     assert described.returncode == 2

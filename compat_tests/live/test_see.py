@@ -9,17 +9,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def see(kafka: Kafka, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.see", "--bootstrap-server", kafka.bootstrap, *arguments]
+def start(module: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+
+
+def see(kafka: Kafka, *arguments: str) -> subprocess.Popen[str]:
+    return start("benchmarks.see", "--bootstrap-server", kafka.bootstrap, *arguments)
 
 
 def test_make_see_shows_both_groups_and_the_cooperative_one_revokes_less(kafka: Kafka) -> None:
@@ -54,18 +56,13 @@ def test_an_interrupt_ends_all_processes(kafka: Kafka) -> None:
     assert not members(kafka)
 
 
-def test_unreachable_broker_gives_an_error_without_a_traceback(unused_port: int) -> None:
-    running = see(Kafka(f"127.0.0.1:{unused_port}"))
+def test_unreachable_broker_gives_an_error_without_a_traceback() -> None:
+    unused = f"127.0.0.1:{free_ports(1)[0]}"
+    running = see(Kafka(unused))
     output, _ = running.communicate(timeout=HANG_S)
     assert running.returncode == 1, output
-    assert f"127.0.0.1:{unused_port}" in output
+    assert unused in output
     assert "Traceback" not in output
-
-
-@pytest.fixture
-def unused_port() -> int:
-    (port,) = free_ports(1)
-    return port
 
 
 def members(kafka: Kafka) -> list[str]:
@@ -79,14 +76,9 @@ def members(kafka: Kafka) -> list[str]:
     return found
 
 
-def try_broker(port: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tools.broker", "--port", str(port), "--partitions", "3"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
-
-
 def test_make_broker_serves_a_topic_until_it_is_ended() -> None:
     [port] = free_ports(1)
-    running = try_broker(port)
+    running = start("tools.broker", "--port", str(port), "--partitions", "3")
     assert running.stdout is not None
     said = [running.stdout.readline() for _ in range(2)]
     assert said[1].startswith(f"broker 127.0.0.1:{port} in rack a, topic orders with 3 partitions"), said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -11,37 +12,127 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
 from compat_tests.support.group_of_members import GroupOfMembers
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.support.secured_cluster import Right, SecuredCluster
-from compat_tests.support.watch_process import WatchProcess
 from kafka_assignors_ops.watch.watcher import RecordReader, Watcher, WatchOptions
 
 MEMBER = "compat_tests.support.librdkafka_member"
 OFFSETS = "__consumer_offsets"
 
 
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+PREFIX = "kafka_assignors_"
+
+
+class WatchProcess:
+    """The command with these options, serving metrics on a free port. Leaving the block kills it."""
+
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-m", "kafka_assignors_cli", "watch", "--prometheus", "127.0.0.1:0"]
+        self._process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        self.lines: list[str] = []
+        """Its lines on stderr."""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> WatchProcess:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is not None:
+            print("---- watch", *self.lines, sep="\n", file=sys.stderr)
+        self.kill()
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self._process.kill()
+        self._process.wait(HANG_S)
+        self._reader.join(HANG_S)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send the signal, wait for the end, and return the exit code."""
+        self._process.send_signal(number)
+        code = self._process.wait(HANG_S)
+        self._reader.join(HANG_S)
+        return code
+
+    def said(self, part: str) -> int:
+        """The number of lines that contain this text."""
+        return sum(part in line for line in [*self.lines])
+
+    def scrape(self) -> str:
+        """The text of a scrape; empty before the port is open."""
+        for line in [*self.lines]:
+            if found := re.search(r"metrics are on (http://\S+)", line):
+                with urllib.request.urlopen(found[1], timeout=HANG_S) as response:
+                    return str(response.read().decode())
+        return ""
+
+    def samples(self) -> Samples:
+        """Every sample of a scrape, by its name without the prefix and its labels."""
+        return {
+            (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(self.scrape())
+            for sample in family.samples
+        }
+
+    def watch(self, name: str, **labels: str) -> float | None:
+        """A metric of the watch itself."""
+        return self.samples().get((f"watch_{name}", frozenset(labels.items())))
+
+    def group(self, group: str) -> dict[str, float]:
+        """The metrics of a group, by name and the value of their other label, such as `state Stable`."""
+        found: dict[str, float] = {}
+        for (name, labels), value in self.samples().items():
+            given = dict(labels)
+            if given.pop("group", None) == group and name != "group_info":
+                found[" ".join((name.removeprefix("group_"), *given.values()))] = value
+        return found
+
+    def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
+        def is_met() -> bool:
+            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+                if condition():
+                    return True
+            assert self._process.poll() is None, f"the watch has ended: {self.lines}"
+            time.sleep(0.2)
+            return False
+
+        wait_for(what, is_met)
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.lines.append(line.rstrip("\n"))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def offsets_topic(kafka: Kafka) -> None:
     """Create the offsets topic, which exists only after the first group; the tests need it from the start."""
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "first"})
-    deadline = time.monotonic() + HANG_S
-    with closing(consumer):
-        while True:
-            try:
-                consumer.committed([TopicPartition("none", 0)], timeout=HANG_S)
-                return
-            except KafkaException:  # While the topic is being created, its partitions have no coordinator.
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
+
+    def is_there() -> bool:
+        try:
+            return bool(consumer.committed([TopicPartition("none", 0)], timeout=HANG_S))
+        except KafkaException:  # While the topic is being created, its partitions have no coordinator.
+            return False
+
+    with closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "first"})) as consumer:
+        wait_for(OFFSETS, is_there)
 
 
 @pytest.fixture
@@ -84,8 +175,7 @@ def test_a_group_that_joins_rebalances_and_dies_is_seen(group: GroupOfMembers) -
 def test_a_broker_that_is_away_is_waited_for_and_so_is_one_that_goes() -> None:
     with KafkaCluster() as cluster:
         group = f"g-{uuid.uuid4().hex}"
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-        with closing(consumer):
+        with closing(Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})) as consumer:
             cluster.create_topic("orders", 2)
             consumer.subscribe(["orders"])
             with WatchProcess("--bootstrap-server", cluster.bootstrap, "--timeout", "2") as watch:
@@ -118,20 +208,27 @@ def test_a_broker_that_goes_is_noticed_though_librdkafka_does_not_tell(
     monkeypatch.setattr(RecordReader, "_hear", lambda self, error: None)
     with KafkaCluster() as cluster:
         cluster.create_topic(OFFSETS, 1)
-        said: list[str] = []
-        watch = Watcher(WatchOptions(cluster.bootstrap, timeout_s=2, look_s=0.2), said.append)
-        stop = threading.Event()
-        running = threading.Thread(target=watch.run, args=(stop,))
-        running.start()
-        try:
-            wait_until(lambda: watch.status().up, said)
+        with watching(WatchOptions(cluster.bootstrap, timeout_s=2, look_s=0.2)) as (watch, _):
+            wait_for("the broker", lambda: watch.status().up)
             cluster.stop(1)
-            wait_until(lambda: not watch.status().up, said)
+            wait_for("its absence", lambda: not watch.status().up)
             cluster.start(1)
-            wait_until(lambda: watch.status().up, said)
-        finally:
-            stop.set()
-            running.join(HANG_S)
+            wait_for("its return", lambda: watch.status().up)
+
+
+@contextmanager
+def watching(options: WatchOptions) -> Iterator[tuple[Watcher, list[str]]]:
+    """A watcher in a thread of its own, and what it has said."""
+    said: list[str] = []
+    watch = Watcher(options, said.append)
+    stop = threading.Event()
+    running = threading.Thread(target=watch.run, args=(stop,))
+    running.start()
+    try:
+        yield watch, said
+    finally:
+        stop.set()
+        running.join(HANG_S)
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +236,8 @@ def billing() -> Iterator[SecuredCluster]:
     """A cluster with ACLs, in which the group "billing" owns both partitions of "orders"."""
     with SecuredCluster() as secured:
         secured.cluster.create_topic("orders", 2)
-        consumer = Consumer({"bootstrap.servers": secured.cluster.bootstrap, "group.id": "billing"})
-        with closing(consumer):
+        settings = {"bootstrap.servers": secured.cluster.bootstrap, "group.id": "billing"}
+        with closing(Consumer(settings)) as consumer:
             consumer.subscribe(["orders"])
             while not consumer.assignment():
                 consumer.poll(0.2)
@@ -175,40 +272,17 @@ def test_a_missing_right_is_named_once_and_all_is_well_when_it_is_given(billing:
 def test_a_topic_that_is_hidden_is_named_once_each_time_it_becomes_so(billing: SecuredCluster) -> None:
     describe = Right("Describe", "Topic", "orders")
     who = billing.principal(Right("Read", "Topic", OFFSETS))
-    said: list[str] = []
-    watch = Watcher(WatchOptions(who.bootstrap, who.properties, look_s=0.2), said.append)
-    stop = threading.Event()
-    running = threading.Thread(target=watch.run, args=(stop,))
-    running.start()
-    try:
+    with watching(WatchOptions(who.bootstrap, who.properties, look_s=0.2)) as (watch, said):
         for times in (1, 2):
-
-            def has_said(times: int = times) -> bool:
-                return len(said) >= times
-
-            wait_until(has_said, said)
+            wait_for("a word", lambda times=times: len(said) >= times)
             for _ in range(3):
-
-                def has_looked(before: float = watch._next_look) -> bool:
-                    return watch._next_look > before
-
-                wait_until(has_looked, said)
+                wait_for("another look", lambda before=watch._next_look: watch._next_look > before)
             assert len(said) == times, said
             billing.allow(who, describe)
-            wait_until(lambda: "orders" not in watch._hidden, said)
+            wait_for("the topic", lambda: "orders" not in watch._hidden)
             billing.take_away(who, describe)
-        wait_until(lambda: len(said) == 3, said)
-    finally:
-        stop.set()
-        running.join(HANG_S)
+        wait_for("another word", lambda: len(said) == 3)
     assert all(str(describe) in line for line in said)
-
-
-def wait_until(condition: Callable[[], bool], said: list[str]) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        assert time.monotonic() < deadline, said
-        time.sleep(0.1)
 
 
 def test_on_a_terminal_the_table_is_redrawn_until_it_is_told_to_end(kafka: Kafka) -> None:
@@ -232,12 +306,15 @@ def test_on_a_terminal_the_table_is_redrawn_until_it_is_told_to_end(kafka: Kafka
         with closing(consumer):
             consumer.subscribe([topic])
             seen = ""
-            deadline = time.monotonic() + HANG_S
-            while not re.search(rf"{group} +stable +\d", seen):
-                assert time.monotonic() < deadline, seen
+
+            def is_in_the_table() -> bool:
+                nonlocal seen
                 consumer.poll(0.05)
-                if select.select([terminal], [], [], 0.05)[0]:
+                if select.select([terminal], [], [], 0)[0]:
                     seen += os.read(terminal, 65536).decode(errors="replace")
+                return re.search(rf"{group} +stable +\d", seen) is not None
+
+            wait_for("the group in the table", is_in_the_table)
         watch.send_signal(signal.SIGTERM)
         while select.select([terminal], [], [], HANG_S)[0]:
             try:

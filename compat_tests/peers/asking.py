@@ -14,15 +14,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from compat_tests.java.oracle import LineProcess, OracleError
 from compat_tests.support.jvm import compile_java, java_command, kafka_version
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors_cli.group_form import group_to_json
-
-__all__ = ["CLIENTS", "PEERS", "Answer", "Peer", "Peers", "available_clients", "version_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +52,6 @@ PEERS = (
 
 
 ROOT = Path(__file__).parents[2]
-HASH_SEED = {"PYTHONHASHSEED": "0"}
-"""The assignors of kafka-python and aiokafka depend on it: otherwise their answers differ from run to run."""
 
 CLIENTS = tuple(dict.fromkeys(peer.client for peer in PEERS))
 
@@ -99,24 +94,17 @@ _PROGRAMS = {
 
 
 class Peers:
-    """Asks peers; a context manager around one process for each assignor.
+    """Asks peers; a context manager around one process for each assignor. Some had endless loops."""
 
-    `timeout_s` limits one answer, including the start of the process. It is long enough for a busy machine,
-    and necessary because some assignors had endless loops.
-    """
-
-    def __init__(self, timeout_s: float = 300) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self) -> None:
         self._running: dict[Peer, LineProcess] = {}
 
     def __enter__(self) -> Peers:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._running.values():
-            process.__exit__(kind, error, trace)
+            process.__exit__()
         self._running.clear()
 
     def assign(self, peer: Peer, group: Group) -> Answer:
@@ -124,14 +112,12 @@ class Peers:
         process = self._running.get(peer)
         if process is None:
             command = _PROGRAMS[peer.client]([peer.assignor])
-            process = self._running[peer] = LineProcess(
-                command, timeout_s=self._timeout_s, environment=HASH_SEED
-            )
-            process.__enter__()
+            # The assignors of kafka-python and aiokafka depend on it: their answers differ from run to run.
+            process = self._running[peer] = LineProcess(command, PYTHONHASHSEED="0").__enter__()
         try:
             answer: dict[str, Any] = process.ask(group_to_json(group))[peer.assignor]
         except OracleError as error:
-            process.__exit__(None, None, None)
+            process.__exit__()
             del self._running[peer]
             return Answer(None, str(error).partition("\n")[0])
         if "error" in answer:

@@ -2,11 +2,16 @@
 
     python -m compat_tests.peers.optimality --groups 8000 --slow-groups 800
     python -m compat_tests.peers.optimality --corpus
+    python -m compat_tests.peers.optimality --kip848 --groups 2000
 
 It draws the groups of `tests.exact_comparison` and plays each, until it is at rest, with our strategies,
 Java's assignors and, if Go is available, franz-go's. The assignors of kafka-python and aiokafka are slow, and
 play fewer groups. The optimum comes from `tests.exact_oracle`. The exit code is 0, or 1 if our strategies
 missed the optimum.
+
+With `--kip848` it plays KIP-848's assignors beside those of clients, in groups in which all members' claims
+are valid. Groups whose members all have the same subscription have a table of their own, since `uniform`
+treats the two kinds differently.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 
 from compat_tests.corpus.optimum import best_of
-from compat_tests.corpus.run import OURS, Result, by_family, ended_badly, overall, run
+from compat_tests.corpus.run import OURS, Result, by_family, ended_badly, overall, play_ours, run
 from compat_tests.corpus.scenario import Scenario, read_corpus
 from compat_tests.peers.asking import PEERS, Peer, available_clients, version_of
 from tests.exact_families import FAMILIES, draw
@@ -28,11 +33,15 @@ SLOW = ("kafka-python", "aiokafka")
 STICKY = [peer for peer in PEERS if "sticky" in peer.assignor]
 
 
-def drawn(groups: int, seed: int) -> list[Scenario]:
+KIP848_FAMILIES = ("fresh", "changed", "grown", "racks")
+KIP848 = ("kip848-uniform", "kip848-range", "range", "roundrobin", *OURS)
+
+
+def drawn(groups: int, seed: str, families: Sequence[str] = FAMILIES) -> list[Scenario]:
     """The groups of the search with this seed, with their optimum."""
     scenarios = []
     for number in range(groups):
-        family, name = FAMILIES[number % len(FAMILIES)], f"{seed}/{number}"
+        family, name = families[number % len(families)], f"{seed}/{number}"
         group = draw(family, name)
         scenarios.append(Scenario(family, name, "", (), group, best_of(group)))
     return scenarios
@@ -50,6 +59,16 @@ def play(scenarios: Sequence[Scenario], peers: Sequence[Peer], console: Console)
     return "\n\n".join(parts), results
 
 
+def print_kip848(groups: int, seed: int) -> None:
+    by_kind: dict[bool, list[Scenario]] = {True: [], False: []}
+    for one in drawn(groups, f"kip848 {seed}", KIP848_FAMILIES):
+        by_kind[len({member.topics for member in one.group.members.values()}) == 1].append(one)
+    for alike, scenarios in by_kind.items():
+        what = "all members subscribe to the same topics" if alike else "they do not"
+        results = [play_ours(name, one) for name in KIP848 for one in scenarios]
+        print(f"{len(scenarios)} groups in which {what}:\n\n{overall(results)}\n")
+
+
 def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Tables of who finds the optimum of random groups.")
     parser.add_argument("--groups", type=int, default=8000)
@@ -58,14 +77,18 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument(
         "--corpus", action="store_true", help="the corpus, with all assignors, in place of groups"
     )
+    parser.add_argument("--kip848", action="store_true", help="KIP-848's assignors and those of clients")
     options = parser.parse_args(None if arguments is None else list(arguments))
     console = Console(stderr=True)
     failed = False
+    if options.kip848:
+        print_kip848(options.groups, options.seed)
+        return 0
     if options.corpus:
         text, results = play(read_corpus(), [p for p in PEERS if p.client in available_clients()], console)
         print(text)
         return int(any(result.ours and not result.verdict.flawless for result in results))
-    scenarios = drawn(options.groups, options.seed)
+    scenarios = drawn(options.groups, str(options.seed))
     for slow, number in ((False, options.groups), (True, options.slow_groups)):
         asked = [p for p in STICKY if (p.client in SLOW) == slow and p.client in available_clients()]
         text, results = play(scenarios[:number], asked, console)

@@ -15,12 +15,13 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-Owned = Mapping[str, list[int]]
-Assign = Callable[[dict[str, Any]], dict[str, dict[str, list[int]]]]
+Group = dict[str, Any]
+Shares = dict[str, dict[str, list[int]]]
+Assign = Callable[[Any, Group], Shares]
 
 
 class Cluster:
@@ -41,8 +42,8 @@ class Cluster:
         return self._partitions.get(topic)
 
 
-def kafka_python() -> dict[str, Assign]:
-    """The assignors of kafka-python 3.x by name."""
+def kafka_python() -> tuple[Assign, Sequence[Any]]:
+    """How kafka-python 3.x assigns, and its assignors."""
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -61,27 +62,21 @@ def kafka_python() -> dict[str, Assign]:
             metadata=ConsumerProtocolSubscription.decode(metadata.encode()),
         )
 
-    def by(make: Callable[[], Any]) -> Assign:
-        def assign(group: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
-            members = [joined(make(), member) for member in group["members"]]
-            return _plain(
-                (member_id, given.assigned_partitions)
-                for member_id, given in make().assign(Cluster(group), members).items()
-            )
+    def assign(assignor: Any, group: Group) -> Shares:
+        members = [joined(assignor(), member) for member in group["members"]]
+        given = assignor().assign(Cluster(group), members)
+        return _plain((member_id, one.assigned_partitions) for member_id, one in given.items())
 
-        return assign
-
-    classes: tuple[Any, ...] = (
+    return assign, (
         RangePartitionAssignor,
         RoundRobinPartitionAssignor,
         StickyPartitionAssignor,
         CooperativeStickyAssignor,
     )
-    return {each.name: by(each) for each in classes}
 
 
-def aiokafka() -> dict[str, Assign]:
-    """The assignors of aiokafka by name."""
+def aiokafka() -> tuple[Assign, Sequence[Any]]:
+    """How aiokafka assigns, and its assignors."""
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -99,21 +94,15 @@ def aiokafka() -> dict[str, Assign]:
             metadata = assignor.metadata(topics)
         return ConsumerProtocolMemberMetadata.decode(metadata.encode())
 
-    def by(assignor: Any) -> Assign:
-        def assign(group: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
-            members = {member["id"]: joined(assignor, member) for member in group["members"]}
-            return _plain(
-                (member_id, given.assignment)
-                for member_id, given in assignor.assign(Cluster(group), members).items()
-            )
+    def assign(assignor: Any, group: Group) -> Shares:
+        members = {member["id"]: joined(assignor, member) for member in group["members"]}
+        given = assignor.assign(Cluster(group), members)
+        return _plain((member_id, one.assignment) for member_id, one in given.items())
 
-        return assign
-
-    classes: tuple[Any, ...] = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor)
-    return {each.name: by(each) for each in classes}
+    return assign, (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor)
 
 
-def _plain(given: Iterable[tuple[str, Iterable[tuple[str, Iterable[int]]]]]) -> dict[str, Any]:
+def _plain(given: Iterable[tuple[str, Iterable[tuple[str, Iterable[int]]]]]) -> Shares:
     return {
         member_id: {topic: sorted(partitions) for topic, partitions in assigned if list(partitions)}
         for member_id, assigned in given
@@ -122,13 +111,14 @@ def _plain(given: Iterable[tuple[str, Iterable[tuple[str, Iterable[int]]]]]) -> 
 
 def main(client: str, *names: str) -> None:
     logging.disable(logging.CRITICAL)  # kafka-python and aiokafka warn of every double claim.
-    assignors = {"kafka-python": kafka_python, "aiokafka": aiokafka}[client]()
+    assign, classes = {"kafka-python": kafka_python, "aiokafka": aiokafka}[client]()
+    assignors = {each.name: each for each in classes}
     for line in sys.stdin:
         group = json.loads(line)
         answers: dict[str, Any] = {}
         for name in names or assignors:
             try:
-                answers[name] = {"assignment": assignors[name](group)}
+                answers[name] = {"assignment": assign(assignors[name], group)}
             except Exception as error:  # Any error would end the leader's rebalance.
                 answers[name] = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answers), flush=True)

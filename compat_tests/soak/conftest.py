@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
+from compat_tests.support.secured_cluster import Right, rule, rule_filter
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -54,36 +57,16 @@ class Broker:
 
     def accept(self, group: str) -> None:
         """Undo `refuse`."""
-        for future in self.admin.delete_acls([_denial(group, in_filter=True)]).values():
+        for future in self.admin.delete_acls([rule_filter(_denial(group))]).values():
             future.result(HANG_S)
 
 
-def _denial(group: str, *, in_filter: bool = False) -> Any:
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclBindingFilter,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    return (AclBindingFilter if in_filter else AclBinding)(
-        ResourceType.GROUP,
-        group,
-        ResourcePatternType.LITERAL,
-        "User:ANONYMOUS",
-        "*",
-        AclOperation.READ,
-        AclPermissionType.DENY,
-    )
+def _denial(group: str) -> Any:
+    return rule("ANONYMOUS", Right("Read", "Group", group), "DENY")
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient
-
     with FaultProxy() as proxy, KafkaCluster(settings=SETTINGS, proxy=proxy) as kafka:
         kafka.create_topic(FULL, PARTITIONS)
         kafka.create_topic(QUIET, 1)

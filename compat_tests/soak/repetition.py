@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ROUNDS", "Sample", "added_by_each_round", "sample"]
-
 ROUNDS = 5
 """The first round fills caches and pools; growth counts only if each of the other rounds adds it."""
 

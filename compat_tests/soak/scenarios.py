@@ -18,8 +18,6 @@ from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
 from kafka_assignors.rebalance.events import HeartbeatAnswered
 
-__all__ = ["TURN_MS", "ObjectScenarios"]
-
 TURN_MS = 10
 
 

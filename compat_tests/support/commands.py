@@ -16,8 +16,6 @@ from pathlib import Path
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.preloaded import nursery
 
-__all__ = ["run_command"]
-
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `kafka-assignors` with these arguments and an empty input; raises TimeoutExpired if it hangs."""

@@ -9,8 +9,6 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["run"]
-
 _PACKAGES = Path(__file__).with_name("before_warm_handoff.zip")
 
 

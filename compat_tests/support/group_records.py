@@ -17,8 +17,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     OffsetCommitKey,
 )
 
-__all__ = ["RecordWriter", "encode_group_metadata", "encode_key", "group_partition"]
-
 _FIRST_FLEXIBLE_VERSION = 4
 
 

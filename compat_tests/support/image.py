@@ -16,8 +16,6 @@ from pathlib import Path
 
 from compat_tests.support.hang_limit import HANG_S
 
-__all__ = ["Image", "build", "find_engine", "instructions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Image:

@@ -21,16 +21,6 @@ from pathlib import Path
 
 from compat_tests.support.hang_limit import HANG_S
 
-__all__ = [
-    "JvmError",
-    "cached",
-    "classpath",
-    "compile_java",
-    "java_command",
-    "java_home_binary",
-    "kafka_version",
-]
-
 MINIMUM_JAVA = 17
 """The minimum for brokers of Kafka 4."""
 
@@ -74,15 +64,14 @@ def classpath(kafka: str | None = None, pom: Path = _POM) -> str:
     Raises:
         JvmError: Maven is missing, or cannot resolve the pom.
     """
-    target = _CACHE / f"classpath-{_digest(pom.read_bytes(), (kafka or '').encode())}.txt"
-    known = _complete_classpath(target)
-    if known is not None:
-        return known
-    with _locked("classpath"):
-        known = _complete_classpath(target)
-        if known is None:
-            known = _resolve(target, kafka, pom)
-    return known
+    made_of = (pom.read_text(encoding="utf-8"), kafka or "")
+    found = cached("classpath", ".txt", made_of, lambda file: _resolve(file, kafka, pom))
+    path = found.read_text(encoding="utf-8")
+    if all(map(os.path.exists, path.split(os.pathsep))):
+        return path
+    # The local repository of Maven was emptied.
+    found.unlink(missing_ok=True)
+    return classpath(kafka, pom)
 
 
 def compile_java() -> Path:
@@ -93,21 +82,14 @@ def compile_java() -> Path:
     """
     path = classpath()
     sources = sorted(_SOURCES.rglob("*.java"))
-    if not sources:
-        raise JvmError(f"nothing to compile: no .java files under {_SOURCES}")
-    digest = _digest(path.encode(), *(part for s in sources for part in (s.name.encode(), s.read_bytes())))
-    target = _CACHE / f"classes-{digest}"
-    if target.is_dir():
-        return target
-    javac = java_home_binary("javac")
-    with _locked("classes"):
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=_CACHE, prefix="javac-") as temporary:
-                built = Path(temporary) / "classes"
-                command = [javac, "--release", str(MINIMUM_JAVA), "-Xlint:all", "-cp", path, "-d", str(built)]
-                _run([*command, *map(str, sources)], "javac failed", _JAVAC_TIMEOUT_S)
-                built.rename(target)
-    return target
+
+    def compile_to(classes: Path) -> None:
+        javac = java_home_binary("javac")
+        command = [javac, "--release", str(MINIMUM_JAVA), "-Xlint:all", "-cp", path, "-d", str(classes)]
+        _run([*command, *map(str, sources)], "javac failed", _JAVAC_TIMEOUT_S)
+
+    contents = (part for source in sources for part in (source.name, source.read_text(encoding="utf-8")))
+    return cached("classes", "", (path, *contents), compile_to)
 
 
 def java_command(
@@ -149,7 +131,7 @@ def java_command(
 
 
 def cached(name: str, ending: str, made_of: Sequence[str], make: Callable[[Path], None]) -> Path:
-    """A file of the cache. If it does not exist, `make` is called to write it; `make` may write nothing."""
+    """A file or folder of the cache. If it does not exist, `make` writes it, or writes nothing."""
     target = _CACHE / f"{name}-{_digest(*(part.encode() for part in made_of))}{ending}"
     if not target.exists():
         with _locked(name):
@@ -191,35 +173,17 @@ def _checked_java() -> str:
     return java
 
 
-def _complete_classpath(file: Path) -> str | None:
-    """The contents of the file, if it exists and all the jars that it names exist."""
-    try:
-        path = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    return path if all(os.path.exists(jar) for jar in path.split(os.pathsep)) else None
-
-
-def _resolve(target: Path, kafka: str | None, pom: Path) -> str:
+def _resolve(file: Path, kafka: str | None, pom: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JvmError("no mvn in the PATH: Maven fetches the jars; install Maven 3.6 or later")
     _checked_java()
-    with tempfile.TemporaryDirectory(dir=_CACHE, prefix="maven-") as temporary:
-        output = Path(temporary) / "classpath.txt"
-        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(pom)]
-        goal = [
-            f"{_DEPENDENCY_PLUGIN}:build-classpath",
-            "-DincludeScope=runtime",
-            f"-Dmdep.outputFile={output}",
-        ]
-        other = [] if kafka is None else [f"-Dkafka.version={kafka}"]
-        what = pom if kafka is None else f"{pom} for Kafka {kafka}"
-        _run([*command, *goal, *other], f"Maven could not resolve {what}", _MAVEN_TIMEOUT_S)
-        path = output.read_text(encoding="utf-8").strip()
-        output.write_text(path, encoding="utf-8")
-        output.rename(target)
-    return path
+    command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(pom)]
+    goal = [f"{_DEPENDENCY_PLUGIN}:build-classpath", "-DincludeScope=runtime", f"-Dmdep.outputFile={file}"]
+    other = [] if kafka is None else [f"-Dkafka.version={kafka}"]
+    what = pom if kafka is None else f"{pom} for Kafka {kafka}"
+    _run([*command, *goal, *other], f"Maven could not resolve {what}", _MAVEN_TIMEOUT_S)
+    file.write_text(file.read_text(encoding="utf-8").strip(), encoding="utf-8")
 
 
 def _run(command: Sequence[str], what_failed: str, timeout_s: float) -> str:

@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compat_tests.support.hang_limit import HANG_S
+from confluent_kafka import KafkaError as Code
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-__all__ = ["Kafka", "KafkaError", "TopicDescription"]
+from compat_tests.support.hang_limit import HANG_S
 
 _ADMIN_TIMEOUT_S = HANG_S
 _ATTEMPT_TIMEOUT_S = 5.0
@@ -86,10 +89,6 @@ class Kafka:
             replicas: for each partition, the ids of its brokers; replaces the two counts.
             settings: settings of the topic, which override those of the broker.
         """
-        from confluent_kafka import KafkaError as ConfluentError
-        from confluent_kafka import KafkaException
-        from confluent_kafka.cimpl import NewTopic
-
         where: dict[str, Any] = (
             {"num_partitions": partitions, "replication_factor": replication_factor}
             if replicas is None
@@ -105,7 +104,7 @@ class Kafka:
                 created.result(_ADMIN_TIMEOUT_S)
             except KafkaException as error:
                 # If the response is late, the client repeats the request and then finds its own topic.
-                if error.args[0].code() != ConfluentError.TOPIC_ALREADY_EXISTS:
+                if error.args[0].code() != Code.TOPIC_ALREADY_EXISTS:
                     raise
         self._wait_for_leaders(topic, new.num_partitions)
 
@@ -113,8 +112,6 @@ class Kafka:
         self, topic: str, total: int, *, replicas: Sequence[Sequence[int]] | None = None
     ) -> None:
         """Grow a topic to `total` partitions; `replicas` names the brokers of each new partition."""
-        from confluent_kafka.cimpl import NewPartitions
-
         assignment = (
             {} if replicas is None else {"replica_assignment": [list(brokers) for brokers in replicas]}
         )
@@ -146,20 +143,12 @@ class Kafka:
             found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
         return [found[number].leader for number in sorted(found)]
 
-    def topics(self) -> list[str]:
-        """The names of all topics, including internal topics."""
-        with self.admin("list the topics") as admin:
-            return sorted(admin.list_topics(timeout=_ADMIN_TIMEOUT_S).topics)
-
     def delete_topic(self, topic: str) -> None:
         with self.admin(f"delete topic {topic}") as admin:
             admin.delete_topics([topic], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
 
     def delete_group(self, group: str) -> None:
         """Delete a group without members, and its committed offsets; the group need not exist."""
-        from confluent_kafka import KafkaError as Error
-        from confluent_kafka import KafkaException
-
         with self.admin(f"delete group {group}") as admin:
             deadline = time.monotonic() + _ADMIN_TIMEOUT_S
             while True:
@@ -168,19 +157,17 @@ class Kafka:
                     return
                 except KafkaException as error:
                     code = error.args[0].code()
-                    if code == Error.GROUP_ID_NOT_FOUND:
+                    if code == Code.GROUP_ID_NOT_FOUND:
                         return
                     # On a new cluster `__consumer_offsets` is still being created, or a broker does not know
                     # yet that it coordinates the group. The client does not retry.
-                    again = code in (Error.NOT_COORDINATOR, Error.COORDINATOR_LOAD_IN_PROGRESS)
-                    if (not again and code != Error.COORDINATOR_NOT_AVAILABLE) or time.monotonic() > deadline:
+                    again = code in (Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS)
+                    if (not again and code != Code.COORDINATOR_NOT_AVAILABLE) or time.monotonic() > deadline:
                         raise
                 time.sleep(0.05)
 
     def describe_topics(self, topics: Sequence[str]) -> list[TopicDescription]:
         """The brokers' description of these topics, in the given order."""
-        from confluent_kafka import TopicCollection
-
         with self.admin(f"describe topics {', '.join(topics)}") as admin:
             futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_ADMIN_TIMEOUT_S)
             descriptions = [futures[topic].result(_ADMIN_TIMEOUT_S) for topic in topics]
@@ -217,9 +204,6 @@ class Kafka:
 
         Such tasks are rare, and a client that is kept over a broker's restart backs off for long.
         """
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
         servers = servers or self.bootstrap
         admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         try:

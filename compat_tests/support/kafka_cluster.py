@@ -27,7 +27,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 from compat_tests.support.fault_proxy import FaultProxy
 from compat_tests.support.hang_limit import HANG_S
@@ -146,11 +145,6 @@ class KafkaCluster(Kafka):
         }
 
     @property
-    def ports(self) -> tuple[int, ...]:
-        """The port of each broker, in the order of the broker ids."""
-        return tuple(broker.port for broker in self._brokers.values())
-
-    @property
     def folders(self) -> tuple[Path, ...]:
         """The folder of each broker, with its data and log."""
         return tuple(broker.folder for broker in self._brokers.values())
@@ -162,20 +156,18 @@ class KafkaCluster(Kafka):
             stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         # The data is removed with the brokers, so an orderly shutdown would save nothing.
-        self._processes.__exit__(kind, error, trace)
+        self._processes.__exit__(*raised)
         self._brokers.clear()
 
-    def stop(self, broker: int, timeout_s: float = HANG_S) -> None:
+    def stop(self, broker: int) -> None:
         """Shut a broker down cleanly: it hands over its leaderships first."""
-        self._end(broker, signal.SIGTERM, timeout_s)
+        self._end(broker, signal.SIGTERM)
 
     def kill(self, broker: int) -> None:
         """End a broker at once (SIGKILL)."""
-        self._end(broker, signal.SIGKILL, HANG_S)
+        self._end(broker, signal.SIGKILL)
 
     def start(self, broker: int) -> None:
         """Start a stopped or killed broker with its old port and data, and wait until it serves."""
@@ -183,7 +175,7 @@ class KafkaCluster(Kafka):
         if broker in self.pids:
             raise KafkaError(f"broker {broker} is running already")
         self._launch(found)
-        self._wait_ready(time.monotonic() + HANG_S)
+        self._wait_ready()
 
     def lose_log(self, broker: int, topic: str, partition: int) -> None:
         """Restart a broker without its log of a partition, as after a lost disk; it creates an empty log."""
@@ -201,11 +193,11 @@ class KafkaCluster(Kafka):
             raise KafkaError(f"no broker {broker}; there are {sorted(self._brokers)}")
         return self._brokers[broker]
 
-    def _end(self, broker: int, number: signal.Signals, timeout_s: float) -> None:
+    def _end(self, broker: int, number: signal.Signals) -> None:
         found = self._broker(broker)
         if found.process is None:
             raise KafkaError(f"broker {broker} is not running")
-        self._processes.stop(found.process, number, timeout_s)
+        self._processes.stop(found.process, number)
         found.process = None
 
     def _start_all(self) -> None:
@@ -236,7 +228,7 @@ class KafkaCluster(Kafka):
         self._format(_random_id())
         for broker in self._brokers.values():
             self._launch(broker)
-        self._wait_ready(time.monotonic() + HANG_S)
+        self._wait_ready()
 
     def _format(self, cluster_id: str) -> None:
         """Write the configurations, and format the data folders for KRaft."""
@@ -283,8 +275,9 @@ class KafkaCluster(Kafka):
         archive = cached("brokers", ".jsa", made_of, _record_classes)
         return (f"-XX:SharedArchiveFile={archive}", *_QUIETLY) if archive.exists() else ()
 
-    def _wait_ready(self, deadline: float) -> None:
+    def _wait_ready(self) -> None:
         """Wait until every running broker knows every other."""
+        deadline = time.monotonic() + HANG_S
         running = {broker.id: broker for broker in self._brokers.values() if broker.process is not None}
         for broker in running.values():
             while not _knows(broker, set(running)):

@@ -134,7 +134,7 @@ def classic(spec: MemberSpec) -> dict[str, object]:
     return {
         "partition.assignment.strategy": ",".join(spec.assignors),
         "session.timeout.ms": spec.session_timeout_ms,
-        "heartbeat.interval.ms": 300,
+        "heartbeat.interval.ms": spec.heartbeat_interval_ms,
     }
 
 

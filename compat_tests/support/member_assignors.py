@@ -8,8 +8,6 @@ from typing import Any
 
 from kafka_assignors.strategies import load_strategy
 
-__all__ = ["assignor_of"]
-
 
 def assignor_of(
     ours: ModuleType,

@@ -17,16 +17,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = [
-    "STRATEGIES",
-    "MemberSpec",
-    "Orders",
-    "Reporter",
-    "by_topic",
-    "machine_time",
-    "sigterms",
-]
-
 STRATEGIES = "compat_tests.strategies"
 """The name of the logger of the tests' own strategies."""
 

@@ -31,8 +31,6 @@ from typing import IO, Any
 
 from compat_tests.support.hang_limit import HANG_S
 
-__all__ = ["LONGEST_ORDER_BYTES", "Nursery", "PreloadedProcess", "nursery"]
-
 LONGEST_ORDER_BYTES = 100_000
 """The maximum for program, arguments and environment together: they have to fit into one message."""
 

@@ -15,13 +15,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Protocol
+from typing import TypeAlias
 
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.preloaded import nursery
-
-__all__ = ["Child", "Processes"]
+from compat_tests.support.preloaded import PreloadedProcess, nursery
 
 _LAST_WORDS_S = 2.0
 
@@ -41,24 +38,7 @@ for folder in folders:
 """
 
 
-class Child(Protocol):
-    """A process, as `subprocess.Popen` describes it."""
-
-    pid: int
-
-    @property
-    def stdin(self) -> IO[bytes] | None: ...
-
-    @property
-    def returncode(self) -> int | None: ...
-
-    def poll(self) -> int | None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-    def send_signal(self, number: int, /) -> None: ...
-
-    def kill(self) -> None: ...
+Child: TypeAlias = subprocess.Popen[bytes] | PreloadedProcess
 
 
 class Processes:
@@ -76,9 +56,7 @@ class Processes:
         )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in list(self._running.values()):
             if process.poll() is None:
                 process.kill()

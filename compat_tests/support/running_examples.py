@@ -5,18 +5,18 @@ from __future__ import annotations
 import collections
 import re
 import signal
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from types import TracebackType
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.processes import Child, Processes
+from compat_tests.support.processes import Child
 from compat_tests.support.weights import write
-
-__all__ = ["PARTITIONS", "Example", "Shop"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROCESSED = re.compile(r": (\S+)-(\d+): processed offsets (\d+) to (\d+)$")
@@ -42,18 +42,14 @@ class Example:
                 for offset in range(int(found[3]), int(found[4]) + 1):
                     yield int(found[2]), offset
 
-    def assignments(self) -> list[set[int]]:
-        """The assignments of the consumer, one set of partitions for each rebalance."""
-        found = [match[1] for line in self.lines() if (match := _ASSIGNED.search(line))]
-        return [
-            {int(partition.rsplit("-", 1)[1]) for partition in line.split(", ") if partition}
-            for line in found
-        ]
-
     def assigned(self) -> set[int]:
         """The latest assignment."""
-        assignments = self.assignments()
-        return assignments[-1] if assignments else set()
+        found = [
+            {int(partition.rsplit("-", 1)[1]) for partition in match[1].split(", ") if partition}
+            for line in self.lines()
+            if (match := _ASSIGNED.search(line))
+        ]
+        return found[-1] if found else set()
 
 
 class Shop:
@@ -62,34 +58,26 @@ class Shop:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._group = GroupOfMembers(kafka, "examples", {"orders": PARTITIONS})
-        self._processes = Processes()
         self.everyone: list[Example] = []
         self.produced = 0
 
     def __enter__(self) -> Shop:
         self._group.__enter__()
-        self._processes.__enter__()
-        self._folder = Path(tempfile.mkdtemp(prefix="examples-"))
-        self._processes.own_folder(self._folder)
+        self._processes, self._folder = self._group._processes, self._group._folder
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for example in self.everyone:  # pytest shows it if the test fails
             print(f"---- {example.log.name}", *example.lines()[-60:], sep="\n")
-        self._processes.__exit__(kind, error, trace)
-        self._group.__exit__(kind, error, trace)
+        self._group.__exit__(*raised)
 
     def start(self, module: str, *arguments: str, **environment: str) -> Example:
         """Start an example of this checkout, in a process that has loaded its client."""
         log, names, settings = self._next(environment)
-        return self._add(
-            self._processes.start_preloaded(
-                module, [*arguments, *names], log, cwd=_ROOT, environment=settings
-            ),
-            log,
+        started = self._processes.start_preloaded(
+            module, [*arguments, *names], log, cwd=_ROOT, environment=settings
         )
+        return self._add(started, log)
 
     def start_command(self, command: Sequence[str], folder: Path, **environment: str) -> Example:
         """Start a command that takes the arguments of an example, in `folder`."""
@@ -156,8 +144,6 @@ class Shop:
 
     def strategy(self) -> str:
         """The name of the strategy that the members agreed on, once the group has settled."""
-        from confluent_kafka.admin import AdminClient
-
         admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap})
 
         def agreed() -> str:
@@ -168,12 +154,7 @@ class Shop:
 
     def committed(self) -> dict[int, int]:
         """The committed offset of each partition."""
-        from confluent_kafka import Consumer, TopicPartition
-
-        consumer = Consumer({"bootstrap.servers": self._kafka.bootstrap, "group.id": self._group.id})
-        try:
-            topic = self.topic
-            asked = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+        settings = {"bootstrap.servers": self._kafka.bootstrap, "group.id": self._group.id}
+        asked = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
+        with closing(Consumer(settings)) as consumer:
             return {found.partition: found.offset for found in consumer.committed(asked, timeout=HANG_S)}
-        finally:
-            consumer.close()

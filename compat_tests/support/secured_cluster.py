@@ -14,31 +14,26 @@ import itertools
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.kafka_admin import KafkaError
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import KafkaCluster, free_ports
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AclBinding, AclBindingFilter
-
-__all__ = [
-    "CLUSTER",
-    "PASSWORD",
-    "PLAIN_USER",
-    "STORE_PASSWORD",
-    "Principal",
-    "Right",
-    "SecuredCluster",
-    "rule_filter",
-]
 
 PASSWORD = "right-password"
 """The password of every principal."""
@@ -122,10 +117,8 @@ class SecuredCluster:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     @property
     def bootstrap(self) -> str:
@@ -142,33 +135,26 @@ class SecuredCluster:
         """A new principal with only these rights."""
         name = f"user-{next(self._numbers)}"
         self._add_user(name)
-        self._allow(name, rights)
-        return self._principal(name, "SCRAM-SHA-512")
+        who = self._principal(name, "SCRAM-SHA-512")
+        self.allow(who, *rights)
+        return who
 
     def allow(self, principal: Principal, *rights: Right) -> None:
-        self._allow(principal.name, rights)
+        wanted = [rule(principal.name, right) for right in sorted(set(rights))]
+        if not wanted:
+            return
+        with self.cluster.admin(f"give {principal.name} its rights") as admin:
+            for future in admin.create_acls(wanted).values():
+                future.result(HANG_S)
+            wait_for("the rights", lambda: all(_found(admin, rule_filter(each)) for each in wanted))
 
     def take_away(self, principal: Principal, *rights: Right) -> None:
         """Remove rights of a principal."""
         with self.cluster.admin(f"take rights from {principal.name}") as admin:
-            chosen = [rule_filter(_binding(principal.name, right)) for right in rights]
+            chosen = [rule_filter(rule(principal.name, right)) for right in rights]
             for future in admin.delete_acls(chosen).values():
                 future.result(HANG_S)
-            for one in chosen:
-
-                def is_gone(right: Any = one) -> bool:
-                    return not admin.describe_acls(right).result(HANG_S)
-
-                _until(f"{principal.name} has not the right {one}", is_gone)
-
-    @contextmanager
-    def without(self, principal: Principal, right: Right) -> Iterator[None]:
-        """Remove a right of a principal while the block runs."""
-        self.take_away(principal, right)
-        try:
-            yield
-        finally:
-            self.allow(principal, right)
+            wait_for("the end of the rights", lambda: not any(_found(admin, each) for each in chosen))
 
     def with_properties(self, principal: Principal, **properties: str) -> Principal:
         """The same principal with some properties changed; `__` in a name stands for a dot."""
@@ -191,45 +177,20 @@ class SecuredCluster:
         return Principal(name, properties, file, bootstrap)
 
     def _add_user(self, name: str) -> None:
-        from confluent_kafka.admin import (
-            ScramCredentialInfo,
-            ScramMechanism,
-            UserScramCredentialUpsertion,
-        )
-
         how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _SCRAM_ITERATIONS)
         change = UserScramCredentialUpsertion(name, how, PASSWORD.encode())
         with self.cluster.admin(f"add user {name}") as admin:
             admin.alter_user_scram_credentials([change])[name].result(HANG_S)
-            _until(
-                f"user {name} is known",
-                lambda: name in admin.describe_user_scram_credentials().result(HANG_S),
-            )
-
-    def _allow(self, user: str, rights: Iterable[Right]) -> None:
-        wanted = [_binding(user, right) for right in sorted(set(rights))]
-        if not wanted:
-            return
-        with self.cluster.admin(f"give {user} its rights") as admin:
-            for future in admin.create_acls(wanted).values():
-                future.result(HANG_S)
-            for one in wanted:
-
-                def is_there(right: Any = one) -> bool:
-                    return bool(admin.describe_acls(rule_filter(right)).result(HANG_S))
-
-                _until(f"{user} has the right {one}", is_there)
+            wait_for("the user", lambda: name in admin.describe_user_scram_credentials().result(HANG_S))
 
 
-def _binding(user: str, right: Right) -> AclBinding:
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
+def _found(admin: Any, chosen: AclBindingFilter) -> Sequence[AclBinding]:
+    rules: Sequence[AclBinding] = admin.describe_acls(chosen).result(HANG_S)
+    return rules
 
+
+def rule(user: str, right: Right, permission: str = "ALLOW") -> AclBinding:
+    """The ACL that allows an operation to a user, or denies it."""
     return AclBinding(
         {"Cluster": ResourceType.BROKER}.get(right.resource) or ResourceType[right.resource.upper()],
         right.name,
@@ -237,14 +198,12 @@ def _binding(user: str, right: Right) -> AclBinding:
         f"User:{user}",
         "*",
         AclOperation[_upper_snake(right.operation)],
-        AclPermissionType.ALLOW,
+        AclPermissionType[permission],
     )
 
 
 def rule_filter(binding: AclBinding) -> AclBindingFilter:
     """The filter that matches exactly this ACL."""
-    from confluent_kafka.admin import AclBindingFilter
-
     fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
     return AclBindingFilter(*(getattr(binding, field) for field in fields))
 
@@ -253,29 +212,12 @@ def _upper_snake(name: str) -> str:
     return "".join(f"_{c}" if c.isupper() else c for c in name).lstrip("_").upper()
 
 
-def _until(what: str, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise KafkaError(f"after {HANG_S:g} s it is not so that {what}")
-        time.sleep(0.02)
-
-
 def _make_certificate(store: Path, certificate: Path) -> None:
     keytool = shutil.which("keytool")
     assert keytool, "keytool, which comes with Java, is needed on PATH"
-    access = [
-        "-keystore",
-        str(store),
-        "-storetype",
-        "PKCS12",
-        "-storepass",
-        STORE_PASSWORD,
-        "-alias",
-        "broker",
-    ]
-    names = ["-dname", "CN=localhost", "-ext", "san=dns:localhost,ip:127.0.0.1"]
+    access = ["-keystore", str(store), "-storetype", "PKCS12", "-storepass", STORE_PASSWORD]
+    names = ["-alias", "broker", "-dname", "CN=localhost", "-ext", "san=dns:localhost,ip:127.0.0.1"]
     algorithm = ["-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2"]
     subprocess.run([keytool, "-genkeypair", *access, *names, *algorithm], check=True, capture_output=True)
-    exported = [keytool, "-exportcert", "-rfc", *access, "-file", str(certificate)]
+    exported = [keytool, "-exportcert", "-rfc", *access, "-alias", "broker", "-file", str(certificate)]
     subprocess.run(exported, check=True, capture_output=True)

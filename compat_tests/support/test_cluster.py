@@ -6,13 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import wait_for
 from compat_tests.support.kafka_cluster import Kafka
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,13 +34,6 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def wait_until(true: Callable[[], bool], timeout_s: float = HANG_S) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return true()
-
-
 def test_the_shared_cluster_serves(kafka: Kafka) -> None:
     topic = f"shared-{os.getpid()}"
     kafka.create_topic(topic, 4)
@@ -63,8 +54,8 @@ def test_brokers_end_with_a_killed_owner(number: signal.Signals) -> None:
         pid, folder = owner.stdout.readline().split()
         assert is_running(int(pid))
         owner.send_signal(number)
-    assert wait_until(lambda: not is_running(int(pid)))
-    assert wait_until(lambda: not Path(folder.decode()).exists())
+    wait_for("the end of the broker", lambda: not is_running(int(pid)))
+    wait_for("the end of its folder", lambda: not Path(folder.decode()).exists())
 
 
 def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[str]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from compat_tests.support.group_of_members import GroupOfMembers
-from compat_tests.support.hang_limit import HANG_S
-
-__all__ = ["lag", "silent_server", "write"]
+from compat_tests.support.hang_limit import HANG_S, wait_for
 
 
 def lag(group: GroupOfMembers, records: Mapping[int, int]) -> str:
@@ -22,7 +19,7 @@ def lag(group: GroupOfMembers, records: Mapping[int, int]) -> str:
     settings = {"bootstrap.servers": group.kafka.bootstrap, "group.id": group.id}
     with contextlib.closing(Consumer(settings)) as consumer:
         offsets = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
-        _commit(consumer, offsets)
+        wait_for("the coordinator", lambda: _is_committed(consumer, offsets))
     return topic
 
 
@@ -36,17 +33,15 @@ def write(group: GroupOfMembers, records: Mapping[int, int]) -> None:
     assert producer.flush(HANG_S) == 0
 
 
-def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
-    """Commit and retry until the coordinator is ready; the group may be the broker's first."""
-    deadline = time.monotonic() + HANG_S
-    while True:
-        try:
-            consumer.commit(offsets=offsets, asynchronous=False)
-            return
-        except KafkaException as refused:
-            if not refused.args[0].retriable() or time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
+def _is_committed(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
+    """Commit; false while the coordinator is not ready, as the group may be the broker's first."""
+    try:
+        consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as refused:
+        if not refused.args[0].retriable():
+            raise
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -7,22 +7,13 @@ import java.io.InputStreamReader;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupAssignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
-import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
-import org.apache.kafka.clients.consumer.RangeAssignor;
-import org.apache.kafka.clients.consumer.StickyAssignor;
 import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
 import org.apache.kafka.common.Cluster;
-import org.apache.kafka.common.Node;
-import org.apache.kafka.common.PartitionInfo;
 
 /**
  * CPU time of one of Kafka's own assignors.
@@ -53,12 +44,12 @@ public final class AssignBenchmark {
 
     private AssignBenchmark(String assignorName, JsonNode group) throws IOException {
         this.assignorName = assignorName;
-        this.cluster = cluster(group.get("topics"));
+        this.cluster = new AssignorOracle().cluster(group.get("topics"));
         String kind = assignorName.equals("cooperative-sticky") ? "cooperative" : "eager";
         for (JsonNode member : group.get("members"))
             joined.put(member.get("id").textValue(), ByteBuffer.wrap(member.get(kind).binaryValue()));
         // A consumer creates its assignor, which sets up the log, long before it leads.
-        assignor();
+        AssignorOracle.newAssignor(assignorName);
     }
 
     private Map<String, Long> time(String what, int calls) {
@@ -86,16 +77,7 @@ public final class AssignBenchmark {
     }
 
     private GroupAssignment assign(GroupSubscription subscriptions) {
-        return assignor().assign(cluster, subscriptions);
-    }
-
-    private ConsumerPartitionAssignor assignor() {
-        return switch (assignorName) {
-            case "range" -> new RangeAssignor();
-            case "sticky" -> new StickyAssignor();
-            case "cooperative-sticky" -> new CooperativeStickyAssignor();
-            default -> throw new IllegalArgumentException("no such assignor: " + assignorName);
-        };
+        return AssignorOracle.newAssignor(assignorName).assign(cluster, subscriptions);
     }
 
     private int lead() {
@@ -103,25 +85,6 @@ public final class AssignBenchmark {
         assign(subscriptions()).groupAssignment().forEach((member, assignment) ->
             answers.put(member, ConsumerProtocol.serializeAssignment(assignment)));
         return answers.size();
-    }
-
-    private static Cluster cluster(JsonNode topics) {
-        Map<String, Node> nodes = new HashMap<>();
-        List<PartitionInfo> partitions = new ArrayList<>();
-        topics.properties().forEach(entry -> {
-            JsonNode racks = entry.getValue().path("replica_racks");
-            for (int p = 0; p < entry.getValue().get("partitions").intValue(); p++) {
-                List<Node> replicas = new ArrayList<>();
-                for (JsonNode rack : racks.path(p))
-                    replicas.add(nodes.computeIfAbsent(
-                        rack.textValue(), name -> new Node(nodes.size(), "localhost", 9092, name)));
-                if (replicas.isEmpty())
-                    replicas.add(Node.noNode());
-                Node[] all = replicas.toArray(new Node[0]);
-                partitions.add(new PartitionInfo(entry.getKey(), p, all[0], all, all));
-            }
-        });
-        return new Cluster("benchmark", nodes.values(), partitions, Set.of(), Set.of());
     }
 
     private static long threadCpuNs() {

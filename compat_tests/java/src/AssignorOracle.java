@@ -50,10 +50,9 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
  *
  * <p>Arguments are names of assignors: range, roundrobin, sticky, cooperative-sticky. Each line of standard input is a
  * group in the JSON form of {@code kafka_assignors.group_json}; each is answered at once with a line
- * {@code {"range": {"assignment": {member: {topic: [partition, ...]}}, "assign_ns": 1234}, ...}}, or with
- * {@code {"error": ...}} instead of an assignment when the assignor throws. {@code assign_ns} is the wall time of the
- * call alone. The cooperative assignor's answer is that of one round: partitions that another member still owns are
- * withheld.
+ * {@code {"range": {"assignment": {member: {topic: [partition, ...]}}}, ...}}, or with {@code {"error": ...}} instead of
+ * an assignment when the assignor throws. The cooperative assignor's answer is that of one round: partitions that
+ * another member still owns are withheld.
  *
  * <p>Every member describes itself as a Java consumer does: owned partitions, generation and rack in the subscription,
  * and the assignor's own user data. A member with {@code "joined"} is of another client: the value is its metadata in
@@ -80,7 +79,7 @@ public final class AssignorOracle {
         }
     }
 
-    private static ConsumerPartitionAssignor newAssignor(String name) {
+    static ConsumerPartitionAssignor newAssignor(String name) {
         return switch (name) {
             case "range" -> new RangeAssignor();
             case "roundrobin" -> new RoundRobinAssignor();
@@ -106,17 +105,12 @@ public final class AssignorOracle {
             Map<String, Subscription> subscriptions = new HashMap<>();
             for (JsonNode member : group.get("members"))
                 subscriptions.put(member.get("id").textValue(), subscription(name, member));
-            ConsumerPartitionAssignor assignor = newAssignor(name);
-            Map<String, Object> answer = new LinkedHashMap<>();
             try {
-                long start = System.nanoTime();
-                GroupAssignment assignment = assignor.assign(cluster, new GroupSubscription(subscriptions));
-                answer.put("assign_ns", System.nanoTime() - start);
-                answer.put("assignment", byMember(assignment));
+                GroupAssignment given = newAssignor(name).assign(cluster, new GroupSubscription(subscriptions));
+                answers.put(name, Map.of("assignment", byMember(given)));
             } catch (RuntimeException e) {
-                answer.put("error", e.toString());
+                answers.put(name, Map.of("error", e.toString()));
             }
-            answers.put(name, answer);
         }
         return answers;
     }
@@ -182,7 +176,7 @@ public final class AssignorOracle {
         }
     }
 
-    private Cluster cluster(JsonNode topics) {
+    Cluster cluster(JsonNode topics) {
         List<PartitionInfo> partitions = new ArrayList<>();
         topics.properties().forEach(entry -> {
             JsonNode topic = entry.getValue();
