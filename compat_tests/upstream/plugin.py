@@ -1,8 +1,7 @@
 """A pytest plugin for a client's own tests: it sets the broker and the consumer, and reports each outcome.
 
-`suites` starts pytest with `-p compat_tests.upstream.plugin` and these environment variables: UPSTREAM_CLIENT
-(`aiokafka` or `kafka-python`), UPSTREAM_CONSUMER (`stock` or `cooperative`), UPSTREAM_BOOTSTRAP (the broker),
-UPSTREAM_KAFKA (its release) and UPSTREAM_REPORT (a file that gets one line of JSON for each test).
+`test_clients` starts pytest with it, and with UPSTREAM in the environment, which has as JSON: the client, the
+consumer (`stock` or `cooperative`), the broker, its release, and a file that gets a line for each test.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ from typing import Any
 
 import pytest
 
-CLIENT = os.environ["UPSTREAM_CLIENT"]
-BOOTSTRAP = os.environ["UPSTREAM_BOOTSTRAP"]
-REPORT = os.environ["UPSTREAM_REPORT"]
+CLIENT, CONSUMER, BOOTSTRAP, KAFKA, REPORT = json.loads(os.environ["UPSTREAM"])
 
 
 def stand_in(cooperative: type) -> type:
@@ -73,12 +70,12 @@ def prepare_kafka_python() -> None:
     # The fixtures require a Kafka folder, but do not use it when KAFKA_URI names a broker.
     os.environ["KAFKA_ROOT"] = os.getcwd()
     os.environ["KAFKA_URI"] = f"kafka://{BOOTSTRAP}"
-    os.environ["KAFKA_VERSION"] = os.environ["UPSTREAM_KAFKA"]
+    os.environ["KAFKA_VERSION"] = KAFKA
 
 
 if CLIENT == "kafka-python":
     prepare_kafka_python()
-if os.environ["UPSTREAM_CONSUMER"] == "cooperative":
+if CONSUMER == "cooperative":
     replace_consumer()
 
 
@@ -100,7 +97,7 @@ def setup_test_class(request: pytest.FixtureRequest, loop: asyncio.AbstractEvent
     host, port = BOOTSTRAP.rsplit(":", 1)
     tests.loop, tests.hosts = loop, [BOOTSTRAP]
     tests.kafka_host, tests.kafka_port = host, int(port)
-    tests.kafka_version = os.environ["UPSTREAM_KAFKA"]
+    tests.kafka_version = KAFKA
 
 
 @pytest.fixture(autouse=True)
@@ -117,15 +114,8 @@ def _collect_garbage() -> Iterator[None]:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when != "call" and report.outcome == "passed":
         return
-    reason = "" if report.outcome == "passed" else _reason(report)
-    line = {"test": report.nodeid, "outcome": report.outcome, "reason": reason, "seconds": report.duration}
+    # The last part has the error and its place.
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext[-400:]
+    line = {"test": report.nodeid, "outcome": report.outcome, "reason": reason}
     with open(REPORT, "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
-
-
-def _reason(report: pytest.TestReport) -> str:
-    if isinstance(report.longrepr, tuple):
-        return report.longrepr[2]
-    crash = getattr(report.longrepr, "reprcrash", None)
-    said = report.longreprtext if crash is None else f"{crash.message} ({crash.path}:{crash.lineno})"
-    return said.strip()[:400]
