@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 
 import kafka_assignors_aiokafka
 from compat_tests.aiokafka.in_process import Waiting, waited_for
-from compat_tests.scenarios.eager import EagerConsumerScenarios, EagerScenarios, SlowRevocationScenarios
+from compat_tests.scenarios.eager import EagerConsumerScenarios, EagerScenarios
 from compat_tests.scenarios.leader import LeaderScenarios
 from compat_tests.scenarios.rack import RackScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
@@ -22,10 +22,6 @@ PROGRAM = "compat_tests.aiokafka.member"
 
 
 class TestEagerGroups(EagerScenarios):
-    program = PROGRAM
-
-
-class TestSlowRevocations(SlowRevocationScenarios):
     program = PROGRAM
 
 

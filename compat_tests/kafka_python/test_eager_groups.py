@@ -15,7 +15,6 @@ from compat_tests.kafka_python.test_assignor import hide_what_members_hold
 from compat_tests.scenarios.eager import (
     EagerConsumerScenarios,
     EagerScenarios,
-    SlowRevocationScenarios,
     settled_in_process,
 )
 from compat_tests.scenarios.leader import LeaderScenarios
@@ -32,10 +31,6 @@ MAKES_INSTANCES = hasattr(AbstractPartitionAssignor, "supported_protocols")
 
 
 class TestEagerGroups(EagerScenarios):
-    program = PROGRAM
-
-
-class TestSlowRevocations(SlowRevocationScenarios):
     program = PROGRAM
 
 

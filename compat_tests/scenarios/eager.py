@@ -20,7 +20,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import CooperativeOnly, Reversed
 from kafka_assignors.strategies import load_strategy
 
-__all__ = ["EagerConsumerScenarios", "EagerScenarios", "SlowRevocationScenarios"]
+__all__ = ["EagerConsumerScenarios", "EagerScenarios"]
 
 OTHERS = "compat_tests.support.strategies_of_others"
 LIBRDKAFKA = "compat_tests.support.librdkafka_member"
@@ -142,14 +142,9 @@ class EagerScenarios:
             assert "test-forgetful" in error
             assert f"left 1 of the 4 partitions of '{group.topic('orders')}' without an owner" in error
 
-
-class SlowRevocationScenarios:
-    """A stock consumer leads a cooperative member that takes its time to give partitions up."""
-
-    program: ClassVar[str]
-
     def test_what_a_slow_cooperative_member_holds_has_one_owner(self, kafka: Kafka) -> None:
-        with GroupOfMembers(kafka, self.program, {"orders": 9}) as group:
+        """A stock consumer leads, and the member takes its time to give partitions up."""
+        with self.group(kafka, orders=9) as group:
             group.start("leader", ["cooperative-sticky"])
             alone = group.settle()
             group.start("slow", ["cooperative-sticky"], program=LIBRDKAFKA, revoke_s=SLOW_S)
