@@ -36,11 +36,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contestants import CONTESTANTS, ROOT, Contestant, Runner, TooSlowError
+from benchmarks.contestants import CONTESTANTS, ROOT, Contestant, Runner, TooSlowError, running
 from benchmarks.group_file import write_group_file
 from benchmarks.workloads import WORKLOADS
 from compat_tests.support.jvm import java_home_binary, kafka_version
-from kafka_assignors.group import Group
 
 RESULTS = ROOT / "benchmarks" / "results.json"
 SAMPLE_MS = 100.0
@@ -49,37 +48,27 @@ SLOW_MS = 3_000.0
 Results = dict[str, Any]
 
 
-class Race:
-    """The contestants on one group."""
-
-    def __init__(self, group: Group, contestants: Iterable[Contestant], limit_s: float, folder: Path) -> None:
-        self.file = folder / "group.json"
-        write_group_file(group, self.file)
-        size = len(group.members) * sum(topic.partitions for topic in group.topics.values())
-        self.contestants = [c for c in contestants if c.largest is None or size <= c.largest]
-        self.limit_s = limit_s
-
-    def times(self, what: str, rounds: int) -> Results:
-        """CPU milliseconds of one call, by contestant, for each round; None if it is too slow."""
-        samples: dict[str, list[float] | None] = {}
-        with contextlib.ExitStack() as stack:
-            calls: dict[str, int] = {}
-            runners: dict[str, Runner] = {}
-            for contestant in self.contestants:
-                name = contestant.name
-                runners[name] = stack.enter_context(Runner(contestant, self.file, self.limit_s))
-                try:
-                    took_ms = _warm_up(runners[name], what, contestant.warm_up_s)
-                except TooSlowError:
-                    samples[name] = None
-                    continue
-                calls[name] = max(1, int(SAMPLE_MS / took_ms))
-                samples[name] = [took_ms] if took_ms > SLOW_MS else []
-            for _ in range(rounds):
-                for name, times in samples.items():
-                    if times is not None and not (times and times[0] > SLOW_MS):
-                        times.append(runners[name].cpu_ms(what, calls[name]))
-        return {name: times and [round(ms, 4) for ms in times] for name, times in samples.items()}
+def times(file: Path, contestants: Iterable[Contestant], what: str, rounds: int, limit_s: float) -> Results:
+    """CPU milliseconds of one call on a group, by contestant, for each round; None if it is too slow."""
+    samples: dict[str, list[float] | None] = {}
+    with contextlib.ExitStack() as stack:
+        calls: dict[str, int] = {}
+        runners: dict[str, Runner] = {}
+        for contestant in contestants:
+            name = contestant.name
+            runners[name] = stack.enter_context(running(contestant, file, limit_s))
+            try:
+                took_ms = _warm_up(runners[name], what, contestant.warm_up_s)
+            except TooSlowError:
+                samples[name] = None
+                continue
+            calls[name] = max(1, int(SAMPLE_MS / took_ms))
+            samples[name] = [took_ms] if took_ms > SLOW_MS else []
+        for _ in range(rounds):
+            for name, taken in samples.items():
+                if taken is not None and not (taken and taken[0] > SLOW_MS):
+                    taken.append(runners[name].cpu_ms(what, calls[name]))
+    return {name: taken and [round(ms, 4) for ms in taken] for name, taken in samples.items()}
 
 
 def _warm_up(runner: Runner, what: str, at_least_s: float) -> float:
@@ -102,10 +91,14 @@ def run(options: argparse.Namespace, results: Results) -> Iterator[str]:
             continue
         for situation in workload.situations:
             with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-                race = Race(workload.group(situation), contestants, options.limit, Path(folder))
+                group, file = workload.group(situation), Path(folder, "group.json")
+                write_group_file(group, file)
+                size = len(group.members) * sum(topic.partitions for topic in group.topics.values())
+                able = [each for each in contestants if each.largest is None or size <= each.largest]
                 measured = results["groups"].setdefault(f"{workload.name}, {situation}", {})
                 for what in sorted(options.measure):
-                    measured.setdefault(what, {}).update(race.times(what, options.rounds))
+                    found = times(file, able, what, options.rounds, options.limit)
+                    measured.setdefault(what, {}).update(found)
                     yield _line(f"{workload.name}, {situation}", what, measured[what])
 
 

@@ -7,6 +7,7 @@ needs are looked up at its first use: Maven and a JDK for Java, Go for franz-go.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import shutil
@@ -14,15 +15,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from typing import IO
 
 from benchmarks.process_tree import process_stat
 from compat_tests.support.jvm import compile_java, java_command
 
-__all__ = ["CONTESTANTS", "Contestant", "Runner", "TooSlowError"]
+__all__ = ["CONTESTANTS", "Contestant", "Runner", "TooSlowError", "running"]
 
 ROOT = Path(__file__).resolve().parent.parent
 _POLL_S = 0.25
@@ -82,38 +83,31 @@ class TooSlowError(Exception):
     """The contestant needed more CPU time than its limit, and was killed."""
 
 
-class Runner:
-    """One contestant with one group file; a context manager.
+@contextlib.contextmanager
+def running(contestant: Contestant, file: Path, limit_s: float) -> Iterator[Runner]:
+    """One contestant with one group file.
 
     The process ends with the context, or is killed when a question takes more CPU time than `limit_s`.
     """
-
-    def __init__(self, contestant: Contestant, file: Path, limit_s: float) -> None:
-        self._command = contestant.command(file)
-        self._limit_s = limit_s
-
-    def __enter__(self) -> Runner:
-        self._errors = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            cwd=ROOT,
-        )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    command = contestant.command(file)
+    pipe = subprocess.PIPE
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True, cwd=ROOT)
         try:
-            self._process.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
+            yield Runner(process, errors, limit_s)
         finally:
-            self._errors.close()
+            try:
+                process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+
+
+class Runner:
+    """A contestant that answers questions."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: IO[bytes], limit_s: float) -> None:
+        self._process, self._errors, self._limit_s = process, errors, limit_s
 
     def cpu_ms(self, what: str, calls: int = 1) -> float:
         """The CPU time of one call in milliseconds, averaged over `calls` calls in a row."""
@@ -141,10 +135,10 @@ class Runner:
             watching.join()
         if not line:
             if too_slow.is_set():
-                raise TooSlowError(self._command)
+                raise TooSlowError(self._process.args)
             self._errors.seek(0)
             raise RuntimeError(
-                f"{self._command} ended: {self._errors.read()[-2000:].decode(errors='replace')}"
+                f"{self._process.args!r} ended: {self._errors.read()[-2000:].decode(errors='replace')}"
             )
         return float(json.loads(line)["cpu_ns"]) / calls / 1e6
 

@@ -209,12 +209,7 @@ def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = Non
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(log.table(), folder / "raw.parquet")
     if topics is not None:
-        rows = [topic_row(name, count) for name, count in topics.items()]
-        pq.write_table(pa.Table.from_pylist(rows, TOPICS), folder / "topics.parquet")
+        rows = ((name, topic_id(name), START, count, None) for name, count in topics.items())
+        table = pa.Table.from_pylist([dict(zip(TOPICS.names, row, strict=True)) for row in rows], TOPICS)
+        pq.write_table(table, folder / "topics.parquet")
     return str(folder)
-
-
-def topic_row(name: str, partitions: int) -> dict[str, Any]:
-    """The row of a catalogue for this topic."""
-    row = (name, topic_id(name), START, partitions, None)
-    return dict(zip(TOPICS.names, row, strict=True))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from kafka_assignors_replay.history.faults import FaultKind
-from kafka_assignors_replay.history.measures import Measures
+from kafka_assignors_replay.history.measures import Measures, Sums
 from kafka_assignors_replay.result import (
     RECORDED,
     Churn,
@@ -43,23 +43,19 @@ def verdict(
     mode: Mode = Mode.STEADY_STATE,
     *,
     moved: int = 0,
-    least_moved: int = 0,
-    load_stddev: float = 0.0,
     max_over_mean: float = 1.0,
-    second_rounds: int = 0,
+    load_stddev: float = 0.0,
     rack_misses: int | None = None,
     paused_s: float = 0.0,
     failed: int = 0,
+    **figures: int,
 ) -> Verdict:
     """A verdict over ten rebalances."""
-    return Verdict(
-        group=group,
-        strategy=strategy,
-        mode=mode,
+    return replace(
+        Sums().verdict(group, strategy, mode),
         rebalances=10,
         generations=12,
         moved=moved,
-        least_moved=least_moved,
         could_stay=100,
         stickiness=1 - moved / 100,
         max_over_mean=max_over_mean,
@@ -67,7 +63,6 @@ def verdict(
         max_minus_min=load_stddev * 2,
         worst_max_minus_min=round(load_stddev * 3),
         load_stddev=load_stddev,
-        second_rounds=second_rounds,
         rack_misses=rack_misses,
         least_rack_misses=None if rack_misses is None else rack_misses // 2,
         vacated=6,
@@ -76,6 +71,7 @@ def verdict(
         paused_cooperative_s=None if strategy == "range" else paused_s,
         failed=failed,
         failures=(f"generation 3: KeyError: {HOSTILE}",) * bool(failed),
+        **figures,
     )
 
 

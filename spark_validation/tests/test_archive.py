@@ -16,13 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
+from compat_tests.hostile.groups import GROUP_IDS, hostile_groups
 from compat_tests.support.group_records import encode_key
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
+from kafka_assignors_cli.app import run as command_line
 from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.folder import ArchiveError
 from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult, run_archive
-from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
+from kafka_assignors_replay.history.consumer_offsets import GroupMetadataKey, OffsetCommitKey, decode_key
 from kafka_assignors_replay.result import ReplayError
 from spark_validation.tests.groups import Log, member
 from spark_validation.tests.replaying import replay
@@ -327,3 +329,28 @@ def test_every_time_that_a_producer_may_give_is_archived_and_replayed(topic: Arc
         {"bootstrap_servers": topic.kafka.bootstrap, "topic": topic.name},
     ):
         assert replay(strategies=("range",), **source).history.records == len(dates_of)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_with_one_broker_down_all_groups_of_any_name_are_archived_and_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, report = tmp_path / "archive", tmp_path / "report.json"
+    with KafkaCluster(brokers=3, settings={"group.max.session.timeout.ms": 120_000}) as cluster:
+        # The third broker has the only replica of a partition.
+        cluster.create_topic("orders", replicas=[[3], [1]])
+        with hostile_groups(cluster.bootstrap, "orders"):
+            pass
+        where = ["--bootstrap-server", cluster.bootstrap, "--timeout", f"{HANG_S:g}"]
+        cluster.kill(3)
+        # The two commands wait until the other two brokers lead the partitions of the third.
+        for command in (
+            ["archive", *where, "--to", str(archive), "--once"],
+            ["replay", *where, "--strategy", "range", "--json", str(report)],
+        ):
+            assert command_line(command) == 0, capsys.readouterr().err
+    keys = [decode_key(key) for key in pq.read_table(archive / "raw")["key"].to_pylist()]
+    assert {key.group for key in keys if isinstance(key, GroupMetadataKey)} == {*GROUP_IDS.values()}
+    groups = json.loads(report.read_text(encoding="utf-8"))["groups"]
+    assert {group["group"] for group in groups} == {*GROUP_IDS.values()}

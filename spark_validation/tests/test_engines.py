@@ -26,7 +26,7 @@ S3 = "s3a://bucket/groups"
 
 @pytest.mark.parametrize(
     ("strategies", "groups"),
-    [(("range", "cooperative-sticky"), None), (("range",), ("audit-trail", "checkout"))],
+    [(("cooperative-sticky",), None), (("range", "sticky"), ("audit-trail", "checkout"))],
     ids=["all groups", "a few groups"],
 )
 def test_they_report_the_same_of_the_recorded_history(

@@ -5,7 +5,8 @@ The replay ends, each such record is counted and named, and the figures of other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +24,7 @@ from kafka_assignors_replay.replay_tables import print_replay
 from kafka_assignors_replay.report.as_html import html_report
 from kafka_assignors_replay.result import RECORDED
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, new_member, write_history
-from spark_validation.tests.replaying import Replayed
-from spark_validation.tests.replaying import replay as replay_history
+from spark_validation.tests.replaying import Replayed, replay
 from tests.hostile_names import NAMES
 
 LEAST, MOST = -(2**31), 2**31 - 1
@@ -162,29 +162,24 @@ def forged() -> Log:
     return log
 
 
-@pytest.fixture(scope="module")
-def replay(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Log], Replayed]:
+def run(folder: Path, log: Log) -> Replayed:
     """A replay by the local engine; `test_engines` compares that on Spark with it."""
-
-    def run(log: Log) -> Replayed:
-        path = write_history(tmp_path_factory.mktemp("forged"), log, {"orders": 4})
-        return Replayed(replay_history(path, strategies=("cooperative-sticky",), sample_groups=20))
-
-    return run
+    path = write_history(folder, log, {"orders": 4})
+    return Replayed(replay(path, strategies=("cooperative-sticky",), sample_groups=20))
 
 
 @pytest.fixture(scope="module")
-def replayed(replay: Callable[[Log], Replayed]) -> Replayed:
-    return replay(forged())
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    return run(tmp_path_factory.mktemp("forged"), forged())
 
 
 def test_sound_groups_are_replayed_as_if_forged_records_were_absent(
-    replay: Callable[[Log], Replayed], replayed: Replayed
+    replayed: Replayed, tmp_path: Path
 ) -> None:
     alone = Log()
     alone.three_generations("fine")
     alone.tombstone("fine")
-    assert replayed.figures("fine") == replay(alone).figures("fine")
+    assert replayed.figures("fine") == run(tmp_path, alone).figures("fine")
     assert any(each["strategy"] == RECORDED for each in replayed.figures("fine"))
     assert replayed.group("fine")["not_replayed"] == {}
 

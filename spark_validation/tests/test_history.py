@@ -7,10 +7,7 @@ from operator import attrgetter
 import pytest
 
 from compat_tests.support.group_records import encode_key
-from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.consumer_offsets import GroupMember, OffsetCommitKey
-from kafka_assignors_replay.history.generations import LifeFold, Record
-from kafka_assignors_replay.history.kip848_fold import EpochFold
 from kafka_assignors_replay.history.records import RecordKind, decode_record, group_of
 from spark_validation.tests.folding import History, history_of, sums_of
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member
@@ -136,50 +133,39 @@ def test_the_group_is_cut_from_the_key_without_decoding_it(group: str) -> None:
 
 def shows_loss(log: Log) -> list[bool]:
     """Whether each generation of the log shows that a record before it is missing."""
-    life = LifeFold(EpochFold(Catalogue(())), torn=False)
-    found = []
-    for each in log.records:
-        key, value = each["key"], each["value"]
-        record = Record(0, len(found), 0, key, value)
-        found += [seen.shows_loss for seen in life.feed(record, decode_record(key, value))]
-    return found
+    return [each.shows_loss for each, _ in history_of(log.records)["g"]]
 
 
-def test_a_member_that_owns_what_no_record_gave_it_proves_that_records_are_lost() -> None:
+HAS_ALL, HAS_HIGH = member("a", gets=ALL), member("b", gets=HIGH)
+CLAIMS_LOW = member("a", gets=LOW, owned=LOW, generation=4)
+CLAIMS_ALL = member("a", gets=LOW, owned=ALL, generation=4)
+SHARES = member("a", gets=LOW, owned=ALL, generation=1), member("b")
+CLAIMS_HIGH = member("c", gets=HIGH, owned=HIGH, generation=7)
+
+CLAIMS: dict[str, tuple[dict[int, tuple[GroupMember, ...]], bool]] = {
+    "skipped numbers alone": ({1: (HAS_ALL,), 5: (HAS_ALL,)}, False),
+    "what no record gave it": (
+        {1: (HAS_ALL,), 5: (CLAIMS_LOW, HAS_HIGH), 8: (CLAIMS_LOW, CLAIMS_HIGH)},
+        True,
+    ),
+    "what it had, by a generation that was overtaken": ({1: (HAS_ALL,), 5: (CLAIMS_ALL,)}, False),
+    "what it had before the last assignment": (
+        {1: (HAS_ALL,), 2: SHARES, 5: (CLAIMS_ALL, HAS_HIGH)},
+        False,
+    ),
+    "what it had before it left": (
+        {1: (HAS_ALL, member("b")), 2: (member("b", gets=ALL),), 5: (CLAIMS_LOW, HAS_HIGH)},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("generations", "lost"), CLAIMS.values(), ids=CLAIMS)
+def test_a_member_that_claims(generations: dict[int, tuple[GroupMember, ...]], lost: bool) -> None:
     log = Log()
-    log.generation("g", 1, member("a", gets=ALL))
-    kept, came = member("a", gets=LOW, owned=LOW, generation=4), member("b", gets=HIGH)
-    log.generation("g", 5, kept, came)
-    log.generation("g", 8, kept, member("c", gets=HIGH, owned=HIGH, generation=7))
-    assert shows_loss(log) == [False, False, True]
-
-
-@pytest.mark.parametrize(
-    "rejoins",
-    [member("a", gets=ALL), member("a", gets=ALL, owned=ALL, generation=4)],
-    ids=["skipped numbers alone", "what it had, by a generation that was overtaken"],
-)
-def test_nothing_shows_a_loss(rejoins: GroupMember) -> None:
-    log = Log()
-    log.generation("g", 1, member("a", gets=ALL))
-    log.generation("g", 5, rejoins)
-    assert shows_loss(log) == [False, False]
-
-
-def test_a_member_may_still_have_what_it_had_before_the_last_assignment() -> None:
-    log = Log()
-    log.generation("g", 1, member("a", gets=ALL))
-    log.generation("g", 2, member("a", gets=LOW, owned=ALL, generation=1), member("b"))
-    log.generation("g", 5, member("a", gets=LOW, owned=ALL, generation=4), member("b", gets=HIGH))
-    assert shows_loss(log) == [False, False, False]
-
-
-def test_what_a_member_had_before_it_left_is_no_longer_its_own() -> None:
-    log = Log()
-    log.generation("g", 1, member("a", gets=ALL), member("b"))
-    log.generation("g", 2, member("b", gets=ALL))
-    log.generation("g", 5, member("a", gets=LOW, owned=LOW, generation=4), member("b", gets=HIGH))
-    assert shows_loss(log) == [False, False, True]
+    for number, members in generations.items():
+        log.generation("g", number, *members)
+    assert shows_loss(log) == [*[False] * (len(generations) - 1), lost]
 
 
 def test_a_claim_is_not_compared_with_another_life_of_the_group() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -23,15 +24,15 @@ from kafka_assignors_replay.history.records import LAST_MICROS, to_micros
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member
 
 
-def records(log: Log) -> list[Record]:
+def records(rows: Iterable[Mapping[str, Any]]) -> list[Record]:
     return [
         Record(row["partition"], row["offset"], to_micros(row["timestamp"]), row["key"], row["value"])
-        for row in log.records
+        for row in rows
     ]
 
 
 def feed(fleet: Fleet, log: Log, now_s: float = 0, *, history: bool = False) -> None:
-    for record in records(log):
+    for record in records(log.records):
         fleet.feed(record, now_s, history=history)
 
 
@@ -108,7 +109,7 @@ def test_clocks_that_jump_decide_nothing() -> None:
     log = joined("g")
     log.generation("g", 3, member("a", gets=ALL))
     stamps = [10**15, LAST_MICROS, 0]  # the years 2001, 9999 and 1970
-    for record, micros in zip(records(log), stamps, strict=True):
+    for record, micros in zip(records(log.records), stamps, strict=True):
         fleet.feed(record._replace(micros=micros), 1)
     fleet.evict(EMPTY_KEPT_S)
     found = groups(fleet)["g"]

@@ -16,15 +16,15 @@ from kafka_assignors_ops.watch.watcher import WatchState, load_state, save_state
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.group_fold import read_detail
-from kafka_assignors_replay.history.records import to_micros
 from kafka_assignors_replay.history.sums import GroupSums
-from kafka_assignors_replay.history_files import catalogue_rows
+from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows
 from kafka_assignors_replay.result import RECORDED, Mode
 from spark_validation.tests.conftest import RECORDED as HISTORY
 from spark_validation.tests.folding import fold, raw_rows
 from spark_validation.tests.groups import write_history
 from spark_validation.tests.test_forged_records import forged
 from spark_validation.tests.test_kip848_fold import story
+from spark_validation.tests.test_watch_fleet import records
 
 pytestmark = pytest.mark.exhaustive  # pure Python, and the same with every PySpark
 
@@ -35,17 +35,11 @@ EVERYTHING = FleetLimits(max_groups=100_000)
 @cache
 def records_of(path: Path) -> tuple[Record, ...]:
     """The records in the order of a topic reader: each partition in order, one partition after the other."""
-    rows = sorted(raw_rows(path), key=lambda row: (row["partition"], row["offset"]))
-    return tuple(
-        Record(row["partition"], row["offset"], to_micros(row["timestamp"]), row["key"], row["value"])
-        for row in rows
-    )
+    return tuple(records(sorted(raw_rows(path), key=lambda row: (row["partition"], row["offset"]))))
 
 
-def catalogue_of(path: Path) -> Catalogue:
-    found = catalogue_rows(str(path), frozenset())
-    assert found is not None
-    return Catalogue.from_rows(found[1])
+def topics_of(path: Path) -> Catalogue:
+    return catalogue_of(catalogue_rows(str(path)))
 
 
 def fed(fleet: Fleet, records: Iterable[Record]) -> Iterator[Step]:
@@ -55,7 +49,7 @@ def fed(fleet: Fleet, records: Iterable[Record]) -> Iterator[Step]:
 
 
 def watched(path: Path) -> tuple[Fleet, list[Step]]:
-    fleet = Fleet(catalogue_of(path), EVERYTHING)
+    fleet = Fleet(topics_of(path), EVERYTHING)
     return fleet, [*fed(fleet, records_of(path))]
 
 
@@ -90,7 +84,7 @@ def test_what_the_watch_sees_is_row_for_row_what_the_replay_sees(history: Path) 
     rows = [row for step in steps for row in step.rebalances if row.measures is not None]
     replayed = [
         output
-        for output in fold(raw_rows(history), catalogue_of(history), strategies=(), modes=(Mode.ONE_STEP,))
+        for output in fold(raw_rows(history), topics_of(history), strategies=(), modes=(Mode.ONE_STEP,))
         if output.sums.facts.seen
     ]
     assert {output.sums.group for output in replayed} == here.keys()
@@ -134,22 +128,22 @@ def test_the_counts_are_the_sums_of_these_rows(history: Path) -> None:
 def test_a_run_that_goes_on_from_the_state_of_another_counts_each_record_once(
     history: Path, tmp_path: Path
 ) -> None:
-    records = records_of(history)
+    every = records_of(history)
     whole, steps = watched(history)
     random_places = random.Random(4)
-    cuts = sorted(random_places.sample(range(len(records)), min(4, len(records))))
+    cuts = sorted(random_places.sample(range(len(every)), min(4, len(every))))
     file = tmp_path / "state.json"
-    fleet, pieces = Fleet(catalogue_of(history), EVERYTHING), []
-    for begin, end in zip([0, *cuts], [*cuts, len(records)], strict=True):
-        pieces += fed(fleet, records[begin:end])
+    fleet, pieces = Fleet(topics_of(history), EVERYTHING), []
+    for begin, end in zip([0, *cuts], [*cuts, len(every)], strict=True):
+        pieces += fed(fleet, every[begin:end])
         counts = {key: group.counts for key, group in fleet.groups.items()}
         save_state(file, WatchState("cluster", "topic", {0: end}, counts))
         loaded = load_state(file)
         assert loaded is not None
         assert loaded.offsets == {0: end}
         # The next run reads what is there to know the groups, and counts what comes then.
-        fleet = Fleet(catalogue_of(history), EVERYTHING, counts=loaded.counts)
-        for record in records[:end]:
+        fleet = Fleet(topics_of(history), EVERYTHING, counts=loaded.counts)
+        for record in every[:end]:
             fleet.feed(record, NOW, history=True)
     is_same = pieces == steps  # not in the assertion: pytest would write out what differs, which is megabytes
     assert is_same
