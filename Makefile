@@ -133,7 +133,7 @@ pysparks: .tools/ok
 .venv-demo/ok: $(SOURCES) | needs-python
 	@$(PYTHON) -m venv --clear .venv-demo || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
 	@echo "installing kafka-assignors and PySpark into .venv-demo (PySpark alone is a download of 430 MB)"
-	@.venv-demo/bin/python -m pip install --disable-pip-version-check '.[spark,cli]'
+	@.venv-demo/bin/python -m pip install --disable-pip-version-check $(if $(wildcard .wheels),--find-links .wheels) '.[spark,cli]'
 	@touch $@
 
 .venv-see/ok: $(SOURCES) | needs-python
