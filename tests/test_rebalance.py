@@ -251,15 +251,6 @@ class TestClose:
             "b", "the consumer is being closed"
         )
 
-    def test_a_membership_lost_while_everything_is_revoked_loses_the_commits(self) -> None:
-        driver = Driver().owning(0)
-        membership = driver.rejoined(2)
-        driver.tell(events.CloseRequested())
-        assert driver.tell(events.CommitRequested(orders(0))) == ()
-        (refused,) = driver.tell(events.SyncFailed(membership, MembershipError.UNKNOWN_MEMBER_ID))
-        assert isinstance(refused, events.CommitRefused)
-        assert driver.tell(events.ListenerReturned()) == (events.Install(frozenset()),)
-
     def test_a_member_that_unsubscribes_during_a_join_commits_as_well(self) -> None:
         driver = Driver().owning(0)
         membership = driver.rejoined(2)

@@ -77,12 +77,6 @@ def test_a_free_partition_goes_to_the_member_that_has_it_ready() -> None:
     assert 3 in sticky.assignment.members["a"]["t"]
 
 
-def test_a_move_that_has_begun_goes_on_when_another_member_joins() -> None:
-    begun = ready(warming=[2])
-    result = led(member("a", of("t", 0, 1, 2, 3), WARMS), member("b", {}, begun), member("c", {}, WARMS))
-    assert (("t", 2),) in units(result, "b")
-
-
 def test_of_two_members_that_warm_a_partition_the_one_with_the_later_list_gets_it() -> None:
     owners = [member("a", of("t", 0, 1, 2, 3), WARMS)]
     result = led(*owners, member("b", {}, ready(2, generation=3)), member("c", {}, ready(warming=[2])))
