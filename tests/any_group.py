@@ -9,7 +9,5 @@ from hypothesis import strategies as st
 from kafka_assignors.group import Group
 from tests.exact_groups import random_group
 
-__all__ = ["groups", "seeds"]
-
 seeds = st.integers(0, 2**32)
 groups: st.SearchStrategy[Group] = seeds.map(lambda seed: random_group(random.Random(seed)))

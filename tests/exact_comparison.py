@@ -25,8 +25,6 @@ from tests.exact_oracle import Oracle
 from tests.exact_scales import random_scale
 from tests.exact_score import owners_of, score
 
-__all__ = ["ORDERS", "drawn", "faults", "owning", "plain", "shuffled"]
-
 T = TypeVar("T")
 Plain = dict[str, dict[str, list[int]]]
 

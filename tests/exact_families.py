@@ -26,8 +26,6 @@ from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies import Range, RoundRobin, Sticky
 from tests.exact_groups import random_group
 
-__all__ = ["FAMILIES", "MOST_MEMBERS", "MOST_PARTITIONS", "draw"]
-
 FAMILIES = ("small", "fresh", "changed", "grown", "racks", "claims", "static", "everything")
 MOST_MEMBERS = 40
 MOST_PARTITIONS = 400

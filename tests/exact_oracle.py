@@ -19,8 +19,6 @@ from kafka_assignors.criteria import PLAIN, Criteria, Scale
 from kafka_assignors.group import Assignment, Group
 from tests.exact_score import Partition, Score, misses, owners_of, prior_owners, readers, score
 
-__all__ = ["Oracle", "assert_best"]
-
 
 class Oracle:
     """The exact optimum of one group on a scale, by any criteria."""

@@ -11,8 +11,6 @@ import random
 from kafka_assignors.criteria import Scale
 from kafka_assignors.group import Group
 
-__all__ = ["random_scale"]
-
 PALETTES: tuple[tuple[int, ...], ...] = (
     (1, 2),
     (1, 2, 4, 8),

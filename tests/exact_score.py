@@ -14,8 +14,6 @@ from fractions import Fraction
 from kafka_assignors.criteria import PLAIN, Criteria, Scale
 from kafka_assignors.group import Assignment, Group
 
-__all__ = ["Partition", "Score", "load_histogram", "misses", "owners_of", "prior_owners", "readers", "score"]
-
 Partition = tuple[str, int]
 
 

@@ -36,8 +36,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
 from kafka_assignors_replay.history.kip848_records import decode_consumer_group_value
 from tests.java_group_fields import consumer_group_fields, encode_consumer_group_fields, read_fields
 
-__all__ = ["comparable_bytes", "decode_fields", "encode_fields", "fields_as_read", "without_null_user_data"]
-
 Fields = dict[str, Any]
 
 

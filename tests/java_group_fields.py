@@ -25,13 +25,6 @@ from kafka_assignors_replay.history.kip848_records import (
     TopicMetadata,
 )
 
-__all__ = [
-    "consumer_group_fields",
-    "encode_consumer_group_fields",
-    "encode_consumer_group_value",
-    "read_fields",
-]
-
 Fields = dict[str, Any]
 
 UNREAD = frozenset(

@@ -10,8 +10,6 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.messages import LastAssignment
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
-__all__ = ["Talkative", "subscription_bytes"]
-
 
 @dataclass(frozen=True)
 class Talkative(Strategy):

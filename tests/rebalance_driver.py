@@ -11,8 +11,6 @@ from kafka_assignors.rebalance import MemberState, Settings, events
 from kafka_assignors.rebalance.events import Action, Event, Membership, MembershipError, Partitions
 from kafka_assignors.strategy import RebalanceProtocol
 
-__all__ = ["COOPERATIVE", "EAGER", "Driver", "orders", "scene", "settled"]
-
 P = ParamSpec("P")
 
 COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER

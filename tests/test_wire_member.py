@@ -14,7 +14,6 @@ from kafka_assignors.wire import (
 )
 from tests.joining import Talkative
 
-STATEFUL = ["sticky", "cooperative-sticky", "of-our-own"]
 CONTEXT = MemberContext(frozenset({"orders", "audit"}), {"orders": [3, 1], "gone": []}, 7, "pod-0", "r1")
 
 

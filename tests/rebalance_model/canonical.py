@@ -64,16 +64,6 @@ from tests.rebalance_model.world import (
     waits_to_call,
 )
 
-__all__ = [
-    "Names",
-    "View",
-    "canonical_coordinator",
-    "plain_process",
-    "reduced_process",
-    "rename_process",
-    "view",
-]
-
 NEVER_AGAIN = -2
 """The generation of a claim that no member can make again. No member claims it, unlike -1."""
 

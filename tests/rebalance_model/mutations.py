@@ -17,8 +17,6 @@ from kafka_assignors.strategy import RebalanceProtocol
 from tests.rebalance_model.model import Model
 from tests.rebalance_model.world import NOTHING, NOW
 
-__all__ = ["LEADER_MUTATIONS", "MUTATIONS"]
-
 
 class AnnouncesOwnershipAfterALoss(MemberState):
     """Claims and keeps lost partitions when it joins again."""
