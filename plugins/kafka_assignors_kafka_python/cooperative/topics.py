@@ -71,7 +71,7 @@ class WatchingCoordinator(RequestingCoordinator):
             cluster.need_all_topic_metadata = True
         else:
             cluster.set_topics(subscription.group_subscription())
-        refreshed = self.start(_refresh_metadata, cluster)
+        refreshed = self.start(metadata_from_now, cluster)
         if unknown and not waits:
             # A response that is on its way may have them; the next request waits for `retry_backoff_ms`.
             with suppress(Errors.KafkaError):
@@ -138,14 +138,14 @@ class WatchingCoordinator(RequestingCoordinator):
         return None if known is None else len(known)
 
     async def refresh_metadata(self) -> None:
-        refreshed = self.start(_refresh_metadata, self._cluster)
+        refreshed = self.start(metadata_from_now, self._cluster)
         with suppress(Errors.KafkaError):
             await self.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
 
 
-async def _refresh_metadata(cluster: Any) -> None:
+async def metadata_from_now(cluster: Any) -> None:
     """Wait for metadata that were requested after this call."""
     if cluster.metadata_refresh_in_progress:
-        # The request was sent before the group's topics were known, and completes the next future.
+        # That request was sent before, and completes the next future.
         await cluster.request_update()
     await cluster.request_update()
