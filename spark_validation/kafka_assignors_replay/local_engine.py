@@ -13,7 +13,6 @@ import os
 import pickle
 import signal
 import sys
-import threading
 import types
 import zlib
 from collections import Counter, defaultdict
@@ -223,18 +222,15 @@ def _in_processes(work: FoldWork, files: list[tuple[str, str]]) -> Iterator[list
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Processes that start here neither run the main program of this one again, nor take its Ctrl-C."""
-    main, handler = sys.modules["__main__"], signal.getsignal(signal.SIGINT)
-    in_main_thread = handler is not None and threading.current_thread() is threading.main_thread()
+    """Processes that start here neither run the main program of this one again, nor take its Ctrl-C, which
+    this one takes when the block ends."""
+    main, mask = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        if in_main_thread:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
         yield
     finally:
         sys.modules["__main__"] = main
-        if in_main_thread:
-            signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _begin(work: FoldWork) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -169,7 +170,8 @@ def _replay_history(
         values = values_of(named)
         _require_rebalances(options, survey, everything, values["groups"])
         phases.begin()
-        sample = check_sample(opened, work, named, draw(named, options.sample_groups))
+        with contextlib.redirect_stdout(sys.stderr):  # What a strategy prints is no part of a report.
+            sample = check_sample(opened, work, named, draw(named, options.sample_groups))
         phases.begin()
         result = ReplayResult(
             options=options,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -111,3 +113,16 @@ def test_no_process_of_a_replay_runs_its_program_again(tmp_path: Path) -> None:
     command = [sys.executable, program, write_history(tmp_path, story())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
+
+
+def test_ctrl_c_while_processes_start_is_for_this_process_alone_and_not_lost() -> None:
+    blocked = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+
+    def start() -> None:
+        with local_engine._alone():
+            child = subprocess.run([sys.executable, "-c", blocked], capture_output=True, check=True)
+            assert child.stdout == b"True\n"
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        start()

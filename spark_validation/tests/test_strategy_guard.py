@@ -163,7 +163,7 @@ def test_a_strategy_that_misbehaves_has_failed_and_the_others_have_their_figures
 
 
 def test_what_a_strategy_prints_is_not_on_stdout(history: str, capfd: pytest.CaptureFixture[str]) -> None:
-    found = verdicts(history, "local", spec(Talks), sample_groups=0)
+    found = verdicts(history, "local", spec(Talks))
     assert found["checkout", spec(Talks)].failed == 0
     assert capfd.readouterr().out == ""
 
