@@ -49,9 +49,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
     """The history as Parquet: three generations of a group, and the catalogue."""
-    log = Log()
-    log.three_generations("g")
-    return Path(write_history(tmp_path / "plain", log, {"orders": 4}))
+    return Path(write_history(tmp_path / "plain", Log().three_generations("g"), {"orders": 4}))
 
 
 def report(path: str, engine: str) -> str:

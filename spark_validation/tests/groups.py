@@ -32,6 +32,7 @@ from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,
+    ResolvedRegularExpression,
     TargetAssignment,
     TargetAssignmentEpoch,
 )
@@ -94,19 +95,20 @@ def member(
 
 @dataclass
 class Log:
-    """The records of one partition, oldest first."""
+    """The records of one partition, oldest first; each method appends to them and returns the log."""
 
     partition: int = 0
     records: list[dict[str, Any]] = field(default_factory=list)
 
-    def append(self, key: bytes | None, value: bytes | None) -> None:
+    def append(self, key: bytes | None, value: bytes | None) -> Log:
         offset = len(self.records)
         row = (self.partition, offset, START + timedelta(seconds=offset), key, value)
         self.records.append(dict(zip(RAW.names, row, strict=True)))
+        return self
 
     def generation(
         self, group: str, number: int, *members: GroupMember, protocol: str = "range", kind: str = "consumer"
-    ) -> None:
+    ) -> Log:
         """Append a generation as its coordinator writes it; the first member, if any, leads."""
         value = GroupMetadata(
             version=3,
@@ -117,17 +119,16 @@ class Log:
             state_timestamp_ms=0,
             members=members,
         )
-        self.append(encode_key(GroupMetadataKey(group)), encode_group_metadata(value))
+        return self.append(encode_key(GroupMetadataKey(group)), encode_group_metadata(value))
 
-    def three_generations(self, group: str) -> list[dict[str, Any]]:
+    def three_generations(self, group: str) -> Log:
         """Append three generations: one member has all, shares with another, and has all again."""
         self.generation(group, 1, member("a", gets=ALL))
         self.generation(group, 2, member("a", gets=LOW), member("b", gets=HIGH))
-        self.generation(group, 3, member("a", gets=ALL))
-        return self.records[-3:]
+        return self.generation(group, 3, member("a", gets=ALL))
 
-    def tombstone(self, group: str) -> None:
-        self.append(encode_key(GroupMetadataKey(group)), None)
+    def tombstone(self, group: str) -> Log:
+        return self.append(encode_key(GroupMetadataKey(group)), None)
 
     # The records of KIP-848 groups, as the broker writes them.
 
@@ -138,26 +139,26 @@ class Log:
         value: ConsumerGroupValue | None,
         member_id: str | None = None,
         pattern: str | None = None,
-    ) -> None:
+    ) -> Log:
         """Append any record of a KIP-848 group, or a tombstone if `value` is None."""
         key = encode_key(ConsumerGroupKey(kind, group, member_id, pattern))
-        self.append(key, None if value is None else encode_consumer_group_value(value))
+        return self.append(key, None if value is None else encode_consumer_group_value(value))
 
-    def describes(self, group: str, member_id: str, member: ConsumerGroupMember) -> None:
-        self.part(group, ConsumerGroupRecord.MEMBER_METADATA, member, member_id)
+    def describes(self, group: str, member_id: str, member: ConsumerGroupMember) -> Log:
+        return self.part(group, ConsumerGroupRecord.MEMBER_METADATA, member, member_id)
 
-    def epoch(self, group: str, number: int, metadata_hash: int = 1) -> None:
-        self.part(group, ConsumerGroupRecord.METADATA, GroupEpoch(number, metadata_hash))
+    def epoch(self, group: str, number: int, metadata_hash: int = 1) -> Log:
+        return self.part(group, ConsumerGroupRecord.METADATA, GroupEpoch(number, metadata_hash))
 
-    def target(self, group: str, member_id: str, share: Partitions) -> None:
+    def target(self, group: str, member_id: str, share: Partitions) -> Log:
         value = TargetAssignment(by_id(share))
-        self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, value, member_id)
+        return self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, value, member_id)
 
-    def targets(self, group: str, epoch: int, shares: Mapping[str, Partitions]) -> None:
+    def targets(self, group: str, epoch: int, shares: Mapping[str, Partitions]) -> Log:
         """Append the targets of these members, and the record that completes the targets of the epoch."""
         for member_id, share in shares.items():
             self.target(group, member_id, share)
-        self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, TargetAssignmentEpoch(epoch))
+        return self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, TargetAssignmentEpoch(epoch))
 
     def assigns(
         self,
@@ -166,12 +167,16 @@ class Log:
         shares: Mapping[str, Partitions],
         metadata_hash: int = 1,
         **described: ConsumerGroupMember,
-    ) -> None:
+    ) -> Log:
         """Append the descriptions of members that join or change, the epoch, and its targets."""
         for member_id, each in described.items():
             self.describes(group, member_id, each)
-        self.epoch(group, epoch, metadata_hash)
-        self.targets(group, epoch, shares)
+        return self.epoch(group, epoch, metadata_hash).targets(group, epoch, shares)
+
+    def resolves(self, group: str, pattern: str, *topics: str) -> Log:
+        """Append the topics that match a pattern."""
+        resolved = ResolvedRegularExpression(topics)
+        return self.part(group, ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern=pattern)
 
     def reaches(
         self,
@@ -180,25 +185,27 @@ class Log:
         epoch: int,
         share: Partitions | None = None,
         state: ConsumerGroupMemberState = ConsumerGroupMemberState.STABLE,
-    ) -> None:
+    ) -> Log:
         """Append that a member reaches an epoch with these partitions."""
         value = CurrentAssignment(epoch, epoch, state, by_id(share or {}))
-        self.part(group, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, value, member_id)
+        return self.part(group, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, value, member_id)
 
-    def removes(self, group: str, member_id: str) -> None:
-        """Append the tombstones of a member, in the broker's order."""
-        for kind in (
-            ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
-            ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
-            ConsumerGroupRecord.MEMBER_METADATA,
-        ):
-            self.part(group, kind, None, member_id)
+    def removes(self, group: str, *member_ids: str) -> Log:
+        """Append the tombstones of each member, in the broker's order."""
+        for member_id in member_ids:
+            for kind in (
+                ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
+                ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
+                ConsumerGroupRecord.MEMBER_METADATA,
+            ):
+                self.part(group, kind, None, member_id)
+        return self
 
-    def deletes(self, group: str) -> None:
+    def deletes(self, group: str) -> Log:
         """Append the tombstones of a KIP-848 group without members."""
         self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, None)
         self.part(group, ConsumerGroupRecord.PARTITION_METADATA, None)
-        self.part(group, ConsumerGroupRecord.METADATA, None)
+        return self.part(group, ConsumerGroupRecord.METADATA, None)
 
     def table(self) -> pa.Table:
         return pa.Table.from_pylist(self.records, RAW)

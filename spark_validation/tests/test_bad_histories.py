@@ -25,19 +25,17 @@ GONE = {"gone": [0, 1]}
 def bad() -> Log:
     """The groups `fine` and `fine-too` are sound; the name of every other group tells its defect."""
     log, other = Log(), Log(partition=1)
-    log.three_generations("fine")
-    log.three_generations("fine-too")
+    log.three_generations("fine").three_generations("fine-too")
 
-    second = log.three_generations("truncated")[1]
+    second = log.three_generations("truncated").records[-2]
     second["value"] = second["value"][:-3]
     log.generation("truncated", 4, member("a", gets=LOW), member("b", gets=HIGH))
 
-    _, second, third = log.three_generations("clock")
+    second, third = log.three_generations("clock").records[-2:]
     second["timestamp"] += timedelta(days=2)
     third["timestamp"] -= timedelta(days=3)
 
-    log.three_generations("made-again")
-    log.tombstone("made-again")
+    log.three_generations("made-again").tombstone("made-again")
     log.generation("made-again", 1, member("c", gets=ALL))
 
     log.generation("torn", 7, member("a", gets=ALL))
@@ -48,8 +46,10 @@ def bad() -> Log:
     worker = member("w")._replace(subscription=b"\0\1connect", assignment=b"")
     log.generation("connect", 1, worker, protocol="sessioned", kind="connect")
 
-    one, two = log.three_generations("collided"), log.three_generations("collided-too")
-    two[1]["offset"] = one[1]["offset"]
+    one = log.three_generations("collided").records[-2]
+    log.three_generations("collided-too").records[-2]["offset"] = one["offset"]
+    epoch, target = log.assigns("collided-parts", 2, {}).records[-2:]
+    target["offset"] = epoch["offset"]
 
     # Duplicates, as sinks write them after a crash.
     log.records += [dict(record) for record in log.records[:2]]
@@ -95,9 +95,10 @@ def test_copies_count_once_and_the_order_of_rows_does_not_matter(replayed: Repla
 
 def test_records_that_collide_are_not_chosen_between_nor_are_their_places_bridged(replayed: Replayed) -> None:
     listed = [each for each in replayed.document["undecodable"] if "two clusters" in each["reason"]]
-    assert [each["group"] for each in listed] == ["collided", "collided-too"]
-    assert len({(each["partition"], each["offset"]) for each in listed}) == 1
-    assert replayed.document["history"]["undecodable"] == 3
+    names = ["collided", "collided-too", "collided-parts", "collided-parts"]
+    assert [each["group"] for each in listed] == names
+    assert len({(each["partition"], each["offset"]) for each in listed}) == 2
+    assert replayed.document["history"]["undecodable"] == 5
     for name in ("collided", "collided-too"):
         assert replayed.group(name)["not_replayed"] == {RECORDS_LOST: 1}
 

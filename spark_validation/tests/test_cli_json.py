@@ -45,9 +45,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     Path("group.json").write_text(GROUP)
     Path("consumer.toml").write_text('client = "aiokafka"\npartition_assignment_strategy = ["range"]\n')
     Path("policy.toml").write_text(POLICY)
-    log = Log()
-    log.three_generations("payments")
-    write_history(tmp_path / "history", log, {"orders": 4})
+    write_history(tmp_path / "history", Log().three_generations("payments"), {"orders": 4})
     with folding_here():
         yield tmp_path
 

@@ -230,7 +230,7 @@ def test_kinds_of_faults(life: Life, thresholds: dict[str, float], found: list[F
 
 
 def test_nothing_is_compared_across_a_generation_that_does_not_decode() -> None:
-    life = Life(A, B).then(10, went=[B], decodes=False).then(10).then(10, came=[C])
+    life = Life(A, B).then(10, went=[B], reason="a byte is missing").then(10).then(10, came=[C])
     assert [fault.client_id for fault in life.faults()] == ["java-c"]
 
 

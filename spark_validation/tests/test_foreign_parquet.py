@@ -44,9 +44,7 @@ Rows = list[tuple[Any, ...]]
 
 def table() -> pa.Table:
     """Three generations of a group."""
-    log = Log()
-    log.three_generations("g")
-    return log.table()
+    return Log().three_generations("g").table()
 
 
 def with_column(name: str, values: Any, kind: Any = None) -> pa.Table:

@@ -135,8 +135,7 @@ OTHER_KEYS: dict[str, bytes] = {
 
 def forged() -> Log:
     """The sound group `fine`, and records that no coordinator writes."""
-    log = Log()
-    log.three_generations("fine")
+    log = Log().three_generations("fine")
     for name, hostile in {**UNDECODABLE, **DECODABLE}.items():
         log.generation(name, 1, member("a", gets=ALL))
         log.append(encode_key(GroupMetadataKey(name)), hostile)
@@ -176,9 +175,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
 def test_sound_groups_are_replayed_as_if_forged_records_were_absent(
     replayed: Replayed, tmp_path: Path
 ) -> None:
-    alone = Log()
-    alone.three_generations("fine")
-    alone.tombstone("fine")
+    alone = Log().three_generations("fine").tombstone("fine")
     assert replayed.figures("fine") == run(tmp_path, alone).figures("fine")
     assert any(each["strategy"] == RECORDED for each in replayed.figures("fine"))
     assert replayed.group("fine")["not_replayed"] == {}

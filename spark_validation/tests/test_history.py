@@ -149,6 +149,11 @@ CLAIMS: dict[str, tuple[dict[int, tuple[GroupMember, ...]], bool]] = {
         True,
     ),
     "what it had, by a generation that was overtaken": ({1: (HAS_ALL,), 5: (CLAIMS_ALL,)}, False),
+    "what it had in another life of the group": (
+        {7: (HAS_ALL,), 1: (member("a", gets=HIGH),), 5: (CLAIMS_LOW,)},
+        True,
+    ),
+    "as of the generation before": ({4: (member("a", gets=HIGH),), 6: (CLAIMS_LOW,)}, False),
     "what it had before the last assignment": (
         {1: (HAS_ALL,), 2: SHARES, 5: (CLAIMS_ALL, HAS_HIGH)},
         False,
@@ -166,15 +171,6 @@ def test_a_member_that_claims(generations: dict[int, tuple[GroupMember, ...]], l
     for number, members in generations.items():
         log.generation("g", number, *members)
     assert shows_loss(log) == [*[False] * (len(generations) - 1), lost]
-
-
-def test_a_claim_is_not_compared_with_another_life_of_the_group() -> None:
-    log = Log()
-    log.generation("g", 7, member("a", gets=ALL))
-    log.tombstone("g")
-    log.generation("g", 1, member("b", gets=ALL))
-    log.generation("g", 5, member("b", gets=ALL), member("a", owned=LOW, generation=4))
-    assert shows_loss(log) == [False, False, True]
 
 
 def test_a_record_that_does_not_decode_is_lost() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -24,7 +26,6 @@ from kafka_assignors_replay.history.kip848_fold import (
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMemberState,
     PartitionMetadata,
-    ResolvedRegularExpression,
     TopicMetadata,
 )
 from kafka_assignors_replay.history.rebalances import Cause, Generation
@@ -32,8 +33,11 @@ from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows
 from spark_validation.tests.folding import History, history_of, raw_rows, sums_of
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, Partitions, member, new_member, topic_id
 
-PAYMENTS = {"payments": [0, 1]}
 AWAY = -2
+PAYMENTS = {"payments": [0, 1]}
+BOTH_TOPICS = ("orders", "payments")
+WITH = {"a": LOW, "b": HIGH}
+NEW = new_member()
 
 
 def catalogue(**partitions: int) -> Catalogue:
@@ -55,54 +59,172 @@ def of(found: History, group: str, *names: str) -> list[tuple[object, ...]]:
     return [attrgetter(*names)(generation) for generation, _ in found[group]]
 
 
-def shares(generation: Generation) -> dict[str, dict[str, list[int]]]:
-    return {
-        each.member_id: {topic: list(numbers) for topic, numbers in each.assigned.items()}
-        for each in generation.members.values()
-    }
+class Epoch(NamedTuple):
+    """What the fold should give of a generation."""
+
+    number: int
+    shares: Mapping[str, Partitions]
+    problem: str | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    lost: int = 0
+    starts_late: bool = False
+
+
+def epochs(log: Log, topics: Catalogue = ORDERS) -> list[Epoch]:
+    return [
+        Epoch(
+            each.generation,
+            {
+                name: {topic: [*numbers] for topic, numbers in member.assigned.items()}
+                for name, member in each.members.items()
+            },
+            *(each.problem, each.facts, each.lost, each.starts_late),
+        )
+        for each in fold(log, topics)
+    ]
 
 
 def settled(log: Log | None = None) -> Log:
     """A group of a and b in epoch 3."""
-    log = log or Log()
-    log.assigns("g", 2, {"a": ALL}, a=new_member())
-    log.reaches("g", "a", 2, ALL)
-    log.assigns("g", 3, {"a": LOW, "b": HIGH}, b=new_member())
+    log = (log or Log()).assigns("g", 2, {"a": ALL}, a=NEW).reaches("g", "a", 2, ALL)
+    return log.assigns("g", 3, WITH, b=NEW)
+
+
+def joining(epoch: int, name: str) -> Log:
+    """The group when an epoch has begun with another member, and has no targets yet."""
+    return settled().describes("g", name, NEW).epoch("g", epoch)
+
+
+def pods() -> Log:
+    """A static member that returns with another subscription, which makes a further epoch."""
+    a, b = (new_member(instance=f"pod-{number}") for number in range(2))
+    log = Log().assigns("g", 2, WITH, a=a, b=b).reaches("g", "a", AWAY, LOW).removes("g", "a")
+    log.describes("g", "a2", a).target("g", "a2", LOW).reaches("g", "a2", 2, LOW)
+    other = new_member(["payments"], instance="pod-0")
+    return log.assigns("g", 3, {"a2": PAYMENTS, "b": ALL}, a2=other)
+
+
+def listed() -> Log:
+    """Brokers that list the topics name them, and show that partitions were added."""
+    log = Log().describes("g", "a", NEW)
+    for epoch, share in ((1, ALL), (2, GROWN)):
+        topics = PartitionMetadata((TopicMetadata(topic_id("orders"), "orders", len(share["orders"])),))
+        log.part("g", ConsumerGroupRecord.PARTITION_METADATA, topics).assigns("g", epoch, {"a": share})
     return log
 
 
-def test_a_generation_is_a_target_assignment_that_is_complete() -> None:
-    first, second = fold(settled())
-    assert (first.generation, first.offset, shares(first)) == (2, 3, {"a": ALL})
-    assert (second.generation, second.offset, shares(second)) == (3, 9, {"a": LOW, "b": HIGH})
-    assert {each.problem for each in (first, second)} == {None}
-    assert not first.starts_late
-    assert (first.lost, second.lost, second.facts) == (0, 0, ())
+def matching() -> Log:
+    """A pattern that matches more topics, and then the same ones in another order."""
+    log = Log().assigns("g", 2, {}, a=new_member((), pattern=".*s"))
+    log.resolves("g", ".*s", "orders").assigns("g", 3, {})
+    log.resolves("g", ".*s", "orders", "payments").assigns("g", 4, {})
+    return log.resolves("g", ".*s", "payments", "orders").assigns("g", 5, {})
 
 
-@pytest.mark.parametrize(
-    ("targets", "share"),
-    [({"c": PAYMENTS}, PAYMENTS), ({}, {})],
-    ids=["targets that stay are not written again", "a member without a target has nothing"],
-)
-def test_targets_that_are_not_written(targets: dict[str, Partitions], share: Partitions) -> None:
-    log = settled()
-    log.assigns("g", 4, targets, c=new_member(["orders", "payments"]))
-    assert shares(fold(log)[-1]) == {"a": LOW, "b": HIGH, "c": share}
+def broken() -> Log:
+    """A target that does not decode until it is written anew."""
+    log = settled().assigns("g", 4, {"a": HIGH, "b": LOW})
+    log.records[-2]["value"] = b"broken"
+    return log.assigns("g", 5, {"b": LOW})
+
+
+GROWN = {"orders": [0, 1, 2, 3, 4, 5]}
+PATTERN = ((Cause.PATTERN, ".*s"),)
+
+STORIES: dict[str, tuple[Log, list[Epoch]]] = {
+    "each complete target assignment is a generation": (settled(), [Epoch(2, {"a": ALL}), Epoch(3, WITH)]),
+    "targets that stay are not written again": (
+        settled().assigns("g", 4, {"c": PAYMENTS}, c=new_member(BOTH_TOPICS)),
+        [Epoch(4, {**WITH, "c": PAYMENTS})],
+    ),
+    "a member without a target has nothing": (
+        settled().assigns("g", 4, {}, c=new_member(BOTH_TOPICS)),
+        [Epoch(4, {**WITH, "c": {}})],
+    ),
+    "an epoch that was overtaken is none, and nothing is lost with it": (
+        joining(4, "c").removes("g", "b").assigns("g", 5, {"a": LOW, "c": HIGH}),
+        [Epoch(3, WITH), Epoch(5, {"a": LOW, "c": HIGH})],
+    ),
+    "a target after the next epoch has the members of its own": (
+        joining(4, "c")
+        .describes("g", "d", NEW)
+        .epoch("g", 5)
+        .targets("g", 4, {"c": {}})
+        .targets("g", 5, {"d": {}}),
+        [Epoch(4, {**WITH, "c": {}}), Epoch(5, {**WITH, "c": {}, "d": {}})],
+    ),
+    "a member left while the assignment was made": (
+        joining(4, "c").removes("g", "b").epoch("g", 5).targets("g", 4, {"c": {}}),
+        [Epoch(4, {"a": LOW, "c": {}}, MEMBERS_WENT)],
+    ),
+    "a group that starts over without a tombstone is another one": (
+        settled().assigns("g", 2, {"z": ALL}, z=NEW),
+        [Epoch(2, {"z": ALL})],
+    ),
+    "a static member returns with another subscription": (
+        pods(),
+        [Epoch(2, WITH), Epoch(2, {"a2": LOW, "b": HIGH}), Epoch(3, {"a2": PAYMENTS, "b": ALL})],
+    ),
+    "other topics behind the same names show in the hash": (
+        settled().assigns("g", 4, {}, metadata_hash=2),
+        [Epoch(4, WITH, facts=((Cause.TOPICS, ""),))],
+    ),
+    "with other names the hash changes anyway": (
+        settled().assigns("g", 4, {"c": PAYMENTS}, metadata_hash=2, c=new_member(BOTH_TOPICS)),
+        [Epoch(4, {**WITH, "c": PAYMENTS})],
+    ),
+    "older brokers write no hash": (settled().assigns("g", 4, {}, metadata_hash=0), [Epoch(4, WITH)]),
+    "a pattern matches other topics": (
+        matching(),
+        [Epoch(number, {"a": {}}, facts=facts) for number, facts in enumerate(((), PATTERN, PATTERN, ()), 2)],
+    ),
+    "a history that starts late is complete once every partition has an owner": (
+        Log().assigns("g", 7, {"a": LOW}, a=NEW).assigns("g", 8, {"b": HIGH}, b=NEW).assigns("g", 9, {}),
+        [Epoch(7, {"a": LOW}, MEMBERS_FROM_BEFORE, starts_late=True), Epoch(8, WITH), Epoch(9, WITH)],
+    ),
+    "without a record of an epoch, members count once they are heard of again": (
+        settled().assigns("g", 6, {"a": LOW}).reaches("g", "b", 6, HIGH).assigns("g", 7, {}),
+        [Epoch(6, WITH, UNPROVEN, lost=2), Epoch(7, WITH)],
+    ),
+    "a member's description is missing": (
+        settled().assigns("g", 4, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}}),
+        [Epoch(4, {"a": LOW, "b": {"orders": [2]}}, WITHOUT_METADATA)],
+    ),
+    "a record that does not decode counts until it is written anew": (
+        broken(),
+        [Epoch(4, {"a": HIGH, "b": HIGH}, UNREADABLE), Epoch(5, {"a": HIGH, "b": LOW})],
+    ),
+    "tombstones of what is not known do nothing": (
+        settled(Log().removes("g", "a").deletes("g")),
+        [Epoch(2, {"a": ALL}), Epoch(3, WITH)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("log", "last"), STORIES.values(), ids=STORIES)
+def test_the_last_generations_of_a_group(log: Log, last: list[Epoch]) -> None:
+    assert epochs(log)[-len(last) :] == last
+
+
+def test_brokers_that_list_the_topics_name_them_and_show_that_partitions_were_added() -> None:
+    grown = Epoch(2, {"a": GROWN}, facts=((Cause.PARTITIONS_ADDED, "orders"),))
+    assert epochs(listed(), Catalogue(())) == [Epoch(1, {"a": ALL}), grown]
+
+
+def test_topics_that_the_catalogue_does_not_name_are_reported_and_not_guessed() -> None:
+    last = epochs(settled(), catalogue(payments=2))[-1]
+    assert topic_id("orders") in (last.problem or "")
+    assert last.shares == {"a": {}, "b": {}}
 
 
 def test_members_are_what_they_said_of_themselves() -> None:
-    log = Log()
     described = new_member(["orders"], instance="pod-0", pattern="pay.*", assignor="range", client="c")
-    log.describes("g", "a", described)
-    resolved = ResolvedRegularExpression(("payments",))
-    log.part("g", ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern="pay.*")
-    log.assigns("g", 2, {"a": {**ALL, **PAYMENTS}})
-    (generation,) = fold(log)
+    log = Log().describes("g", "a", described).resolves("g", "pay.*", "payments")
+    (generation,) = fold(log.assigns("g", 2, {"a": {**ALL, **PAYMENTS}}))
     (only,) = generation.members.values()
     assert (only.instance_id, only.client_id, only.client_host) == ("pod-0", "c", "/127.0.0.1")
-    assert (only.topics, only.pattern) == (("orders", "payments"), "pay.*")
-    assert generation.protocol == "range"
+    assert (only.topics, only.pattern) == (BOTH_TOPICS, "pay.*")
+    assert (generation.offset, generation.protocol) == (4, "range")
 
 
 @pytest.mark.parametrize(
@@ -117,68 +239,8 @@ def test_members_are_what_they_said_of_themselves() -> None:
 def test_the_assignor_is_that_of_most_members_if_the_records_show_it(
     asked: list[str | None], protocol: str
 ) -> None:
-    log = Log()
     members = {f"m{number}": new_member(assignor=assignor) for number, assignor in enumerate(asked)}
-    log.assigns("g", 2, {"m0": ALL}, **members)
-    assert fold(log)[0].protocol == protocol
-
-
-def test_an_epoch_that_was_overtaken_is_no_generation_and_nothing_is_lost_with_it() -> None:
-    log = settled()
-    log.describes("g", "c", new_member())
-    log.epoch("g", 4)
-    log.removes("g", "b")
-    log.assigns("g", 5, {"a": LOW, "c": HIGH})
-    last = fold(log)[-1]
-    assert (last.generation, last.lost, last.problem) == (5, 0, None)
-    assert shares(last) == {"a": LOW, "c": HIGH}
-
-
-def test_a_target_that_comes_after_the_next_epoch_has_the_members_of_its_own() -> None:
-    log = settled()
-    for epoch, name in ((4, "c"), (5, "d")):
-        log.describes("g", name, new_member())
-        log.epoch("g", epoch)
-    log.targets("g", 4, {"c": {}})
-    log.targets("g", 5, {"d": {}})
-    before, last = fold(log)[-2:]
-    assert (before.generation, sorted(shares(before)), before.problem) == (4, ["a", "b", "c"], None)
-    assert (last.generation, sorted(shares(last))) == (5, ["a", "b", "c", "d"])
-
-
-def test_an_assignment_is_unknown_if_a_member_left_while_it_was_made() -> None:
-    log = settled()
-    log.describes("g", "c", new_member())
-    log.epoch("g", 4)
-    log.removes("g", "b")
-    log.epoch("g", 5)
-    log.targets("g", 4, {"c": {}})
-    assert fold(log)[-1].problem == MEMBERS_WENT
-
-
-def test_a_group_that_starts_over_without_a_tombstone_is_another_one() -> None:
-    log = settled()
-    log.assigns("g", 2, {"z": ALL}, z=new_member())
-    again = fold(log)[-1]
-    assert (again.generation, shares(again), again.problem) == (2, {"z": ALL}, None)
-
-
-# Static members.
-
-
-def test_a_static_member_that_returns_with_another_subscription_makes_a_further_epoch() -> None:
-    log = Log()
-    pods = {name: new_member(instance=f"pod-{number}") for number, name in enumerate("ab")}
-    log.assigns("g", 2, {"a": LOW, "b": HIGH}, **pods)
-    log.reaches("g", "a", AWAY, LOW)
-    log.removes("g", "a")
-    log.describes("g", "a2", new_member(instance="pod-0"))
-    log.target("g", "a2", LOW)
-    log.reaches("g", "a2", 2, LOW)
-    log.assigns("g", 3, {"a2": PAYMENTS, "b": ALL}, a2=new_member(["payments"], instance="pod-0"))
-    generations = fold(log)
-    assert [each.generation for each in generations] == [2, 2, 3]
-    assert generations[-1].facts == ()
+    assert fold(Log().assigns("g", 2, {"m0": ALL}, **members))[0].protocol == protocol
 
 
 @pytest.mark.parametrize(
@@ -193,57 +255,11 @@ def test_a_static_member_that_returns_with_another_subscription_makes_a_further_
 def test_a_member_that_does_not_revoke_in_time_is_told_by_the_time(
     waited: int, state: ConsumerGroupMemberState, facts: tuple[tuple[str, str], ...]
 ) -> None:
-    log = Log()
-    log.assigns("g", 2, {"a": LOW, "b": HIGH}, a=new_member(rebalance_timeout_ms=30_000), b=new_member())
-    log.reaches("g", "a", 2, LOW, state)
-    asked = log.records[-1]["timestamp"]
-    log.removes("g", "a")
-    for record in log.records[-3:]:
+    log = Log().assigns("g", 2, WITH, a=new_member(rebalance_timeout_ms=30_000), b=NEW)
+    asked = log.reaches("g", "a", 2, LOW, state).records[-1]["timestamp"]
+    for record in log.removes("g", "a").records[-3:]:
         record["timestamp"] = asked + timedelta(seconds=waited)
-    log.assigns("g", 3, {"b": ALL})
-    assert fold(log)[-1].facts == facts
-
-
-# Other events between generations.
-
-
-def test_other_topics_behind_the_same_names_show_in_the_hash() -> None:
-    log = settled()
-    log.assigns("g", 4, {}, metadata_hash=2)
-    log.assigns("g", 5, {"c": PAYMENTS}, metadata_hash=3, c=new_member(["orders", "payments"]))
-    changed, joined = fold(log)[-2:]
-    assert changed.facts == ((Cause.TOPICS, ""),)
-    assert joined.facts == ()  # with other names the hash changes anyway
-
-
-def test_a_hash_that_older_brokers_do_not_write_shows_nothing() -> None:
-    log = settled()
-    log.assigns("g", 4, {}, metadata_hash=0)
-    assert fold(log)[-1].facts == ()
-
-
-def test_brokers_that_list_the_topics_name_them_and_show_that_partitions_were_added() -> None:
-    log = Log()
-    log.describes("g", "a", new_member())
-    grown = {"orders": [0, 1, 2, 3, 4, 5]}
-    for epoch, share in ((1, ALL), (2, grown)):
-        listed = PartitionMetadata((TopicMetadata(topic_id("orders"), "orders", len(share["orders"])),))
-        log.part("g", ConsumerGroupRecord.PARTITION_METADATA, listed)
-        log.assigns("g", epoch, {"a": share})
-    first, second = fold(log, Catalogue(()))
-    assert (shares(first), first.problem) == ({"a": ALL}, None)
-    assert second.facts == ((Cause.PARTITIONS_ADDED, "orders"),)
-
-
-def test_a_pattern_that_matches_other_topics_is_said() -> None:
-    log = Log()
-    log.assigns("g", 2, {}, a=new_member((), pattern=".*s"))
-    for epoch, topics in ((3, ("orders",)), (4, ("orders", "payments")), (5, ("payments", "orders"))):
-        resolved = ResolvedRegularExpression(topics)
-        log.part("g", ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern=".*s")
-        log.assigns("g", epoch, {})
-    pattern = ((Cause.PATTERN, ".*s"),)
-    assert [each.facts for each in fold(log)] == [(), pattern, pattern, ()]
+    assert fold(log.assigns("g", 3, {"b": ALL}))[-1].facts == facts
 
 
 # Groups that change their protocol, or end.
@@ -251,27 +267,19 @@ def test_a_pattern_that_matches_other_topics_is_said() -> None:
 
 def story() -> Log:
     """A group that moves to KIP-848 and back, a KIP-848 group that is recreated, and a classic group."""
-    log = Log()
-    log.generation("g", 5, member("a", gets=LOW), member("b", gets=HIGH))
-    log.tombstone("g")
-    log.assigns("g", 5, {"a": LOW, "b": HIGH}, a=new_member(), b=new_member())
-    log.assigns("g", 6, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}}, c=new_member())
+    log = Log().generation("g", 5, member("a", gets=LOW), member("b", gets=HIGH)).tombstone("g")
+    log.assigns("g", 5, WITH, a=NEW, b=NEW)
+    log.assigns("g", 6, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}}, c=NEW)
     for kind in (8, 7, 5):
         for name in ("a", "b", "c"):
             log.part("g", ConsumerGroupRecord(kind), None, name)
-    log.deletes("g")
-    log.generation("g", 6, member("a", gets=LOW), member("b", gets=HIGH))
+    log.deletes("g").generation("g", 6, member("a", gets=LOW), member("b", gets=HIGH))
     log.generation("g", 7, member("a", gets=ALL))
 
-    log.assigns("again", 2, {"x": ALL}, x=new_member())
-    log.reaches("again", "x", 2, ALL, ConsumerGroupMemberState.UNRELEASED_PARTITIONS)
-    log.removes("again", "x")
-    log.epoch("again", 3, 0)
-    log.deletes("again")
-    log.assigns("again", 2, {"y": ALL}, y=new_member())
-
-    log.generation("old", 1, member("m", gets=ALL))
-    return log
+    log.assigns("again", 2, {"x": ALL}, x=NEW)
+    log.reaches("again", "x", 2, ALL, ConsumerGroupMemberState.UNRELEASED_PARTITIONS).removes("again", "x")
+    log.epoch("again", 3, 0).deletes("again").assigns("again", 2, {"y": ALL}, y=NEW)
+    return log.generation("old", 1, member("m", gets=ALL))
 
 
 @pytest.fixture(scope="module")
@@ -305,109 +313,49 @@ def test_a_group_that_was_deleted_and_made_again_begins_another_life(found: Hist
     assert [causes for _, causes in found["again"]] == [["join"], ["departure"], ["join"]]
 
 
-def test_a_deleted_group_has_no_part_in_the_life_of_one_with_the_other_protocol() -> None:
-    log = Log()
-    log.generation("g", 1, member("a", gets=ALL))
-    log.generation("g", 2)
-    log.tombstone("g")
-    settled(log)
-    for name in "ab":
-        log.removes("g", name)
-    log.epoch("g", 4, 0)
-    log.deletes("g")
-    log.generation("g", 4, member("a", gets=ALL))
-    assert [(each.type, each.generation, each.incarnation, each.facts) for each in fold(log)] == [
-        *(("classic", 1, 1, ()), ("classic", 2, 1, ())),
-        *(("consumer", 2, 2, ()), ("consumer", 3, 2, ()), ("consumer", 4, 2, ())),
-        ("classic", 4, 3, ()),
-    ]
+CONSUMER = (("consumer", 2, 2), ("consumer", 3, 2))
+
+LIVES: dict[str, tuple[Log, list[tuple[str, int, int]]]] = {
+    "a group of the other protocol that was deleted": (
+        settled(Log().generation("g", 1, member("a", gets=ALL)).generation("g", 2).tombstone("g"))
+        .removes("g", *"ab")
+        .epoch("g", 4, 0)
+        .deletes("g")
+        .generation("g", 4, member("a", gets=ALL)),
+        [("classic", 1, 1), ("classic", 2, 1), *CONSUMER, ("consumer", 4, 2), ("classic", 4, 3)],
+    ),
+    "a group of the other protocol whose end is not recorded": (
+        settled(Log().generation("g", 1, member("a", gets=ALL))),
+        [("classic", 1, 1), *CONSUMER],
+    ),
+    "a classic group of another generation": (
+        settled(Log().generation("g", 1, member("a", gets=ALL)).tombstone("g")),
+        [("classic", 1, 1), *CONSUMER],
+    ),
+    "a KIP-848 group of another epoch": (
+        settled().removes("g", *"ab").deletes("g").generation("g", 4, member("a", gets=ALL)),
+        [("consumer", 2, 1), ("consumer", 3, 1), ("classic", 4, 2)],
+    ),
+    "one life, with tombstones of a KIP-848 group that never was": (
+        Log().generation("g", 1, member("a", gets=ALL)).deletes("g").generation("g", 2),
+        [("classic", 1, 1), ("classic", 2, 1)],
+    ),
+}
 
 
-def test_classic_groups_pass_as_they_are(found: History) -> None:
-    names = ("type", "generation", "starts_late", "lost", "problem", "facts")
-    assert of(found, "old", *names) == [("classic", 1, False, 0, None, ())]
-
-
-def test_members_of_both_protocols_are_alike(found: History) -> None:
-    shares = {
-        (each.offset, name): {topic: [*numbers] for topic, numbers in member.assigned.items()}
-        for each, _ in found["g"]
-        for name, member in each.members.items()
-        if each.generation == 6
-    }
-    assert shares == {
-        (13, "a"): LOW,
-        (13, "b"): {"orders": [2]},
-        (13, "c"): {"orders": [3]},
-        (26, "a"): LOW,
-        (26, "b"): HIGH,
-    }
-
-
-# Missing records.
-
-
-def test_a_history_that_starts_late_is_complete_once_every_partition_has_an_owner() -> None:
-    log = Log()
-    log.assigns("g", 7, {"a": LOW}, a=new_member())
-    log.assigns("g", 8, {"b": HIGH}, b=new_member())
-    log.assigns("g", 9, {"b": {}})
-    first, whole, after = fold(log)
-    assert (first.starts_late, first.problem) == (True, MEMBERS_FROM_BEFORE)
-    assert (whole.starts_late, whole.problem) == (False, None)
-    assert after.problem is None
-
-
-def test_epochs_without_a_record_are_lost_and_members_count_once_they_are_heard_of_again() -> None:
-    log = settled()
-    log.assigns("g", 6, {"a": LOW})
-    log.reaches("g", "b", 6, HIGH)
-    log.assigns("g", 7, {})
-    lost, after = fold(log)[-2:]
-    assert (lost.lost, lost.problem) == (2, UNPROVEN)
-    assert (after.lost, after.problem) == (0, None)
-
-
-def test_a_member_whose_description_is_missing_is_noticed() -> None:
-    log = settled()
-    log.assigns("g", 4, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}})
-    assert fold(log)[-1].problem == WITHOUT_METADATA
-
-
-def test_topics_that_the_catalogue_does_not_name_are_reported_and_not_guessed() -> None:
-    generation = fold(settled(), catalogue(payments=2))[-1]
-    assert topic_id("orders") in (generation.problem or "")
-    assert topic_id("orders") in generation.problem
-    assert shares(generation) == {"a": {}, "b": {}}
-
-
-def test_a_record_that_does_not_decode_counts_until_it_is_written_anew() -> None:
-    log = settled()
-    log.assigns("g", 4, {"a": HIGH, "b": LOW})
-    log.records[-2]["value"] = b"broken"
-    log.assigns("g", 5, {"b": LOW})
-    broken, mended = fold(log)[-2:]
-    assert (broken.problem, mended.problem) == (UNREADABLE, None)
-
-
-def test_tombstones_of_what_is_not_known_do_nothing() -> None:
-    log = Log()
-    log.removes("g", "a")
-    log.deletes("g")
-    assert fold(log) == []
-    assert len(fold(settled(log))) == 2
+@pytest.mark.parametrize(("log", "lives"), LIVES.values(), ids=LIVES)
+def test_lives_of_a_group(log: Log, lives: list[tuple[str, int, int]]) -> None:
+    assert of(history_of(log.records, ORDERS), "g", "type", "generation", "incarnation") == lives
+    assert not any(each.facts for each in fold(log))
 
 
 def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt() -> None:
-    log = settled()
-    log.epoch("g", 4)
-    log.targets("g", 4, {"a": HIGH})
+    log = settled().epoch("g", 4).targets("g", 4, {"a": HIGH})
     log.records[-2]["value"] = b"\0\0\x05"
     ((_, offset, group, reason),) = sums_of(log.records, ORDERS)["g"].undecodable
     assert (offset, group) == (11, "g")
     assert "topic_partitions" in reason
-    last = of(history_of(log.records, ORDERS), "g", "generation", "problem")[-1]
-    assert last == (4, "a record that it rests on does not decode")
+    assert epochs(log)[-1] == Epoch(4, WITH, UNREADABLE)
 
 
 # Real brokers.

@@ -84,9 +84,7 @@ except ReplayError as error:
 
 @pytest.fixture
 def history(tmp_path: Path) -> str:
-    log = Log()
-    log.three_generations("g")
-    return write_history(tmp_path / "history", log)
+    return write_history(tmp_path / "history", Log().three_generations("g"))
 
 
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

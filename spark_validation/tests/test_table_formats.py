@@ -21,9 +21,7 @@ NAMES = ("raw", "topics")
 
 def plain_history(folder: Path) -> None:
     """Records and a catalogue, each in a folder of its own."""
-    log = Log()
-    log.three_generations("g")
-    write_history(folder, log, {"orders": 4})
+    write_history(folder, Log().three_generations("g"), {"orders": 4})
     for name in NAMES:
         (folder / name).mkdir()
         (folder / f"{name}.parquet").rename(folder / name / "a.parquet")

@@ -141,9 +141,7 @@ def test_workers_run_a_strategy_in_a_file_and_import_no_other_file_beside_it(
     engine: str, spark: SparkSession, tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert spark is SparkSession.getActiveSession()
-    log = Log()
-    log.three_generations("payments")
-    history = write_history(tmp_path / "history", log, {"orders": 4})
+    history = write_history(tmp_path / "history", Log().three_generations("payments"), {"orders": 4})
     hostile = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
     for name in ("json", "sched"):
         (tmp_path / f"{name}.py").write_text(hostile, encoding="utf-8")
@@ -160,9 +158,7 @@ def test_workers_run_a_strategy_in_a_file_and_import_no_other_file_beside_it(
 def test_a_history_is_replayed_under_what_the_policy_names(
     tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = Log()
-    log.three_generations("payments")
-    history = write_history(tmp_path / "history", log, {"orders": 4})
+    history = write_history(tmp_path / "history", Log().three_generations("payments"), {"orders": 4})
     policy.write_text(
         RULE + RULE.replace("no more", "twice").replace("max", "min").replace("1.0", "2"), "utf-8"
     )
