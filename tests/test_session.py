@@ -187,7 +187,7 @@ def test_an_eager_member_which_holds_nothing_names_what_it_was_assigned_last_and
 
 @pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"])
 def test_the_text_of_every_error_has_its_request_and_kafkas_name_of_it(request_name: str) -> None:
-    for error in ERRORS.values():
+    for error in ERRORS:
         text = answered(request_name, error.code, "billing")
         assert text.startswith(f"the coordinator of group 'billing' answered {request_name} with ")
         named = f"{error.name} (error {error.code})", f"error {error.code}"

@@ -28,19 +28,6 @@ PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 FROM_THE_BEGINNING: dict[str, Any] = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 200}
 
-__all__ = [
-    "PROGRAM",
-    "AIOKafkaInProcess",
-    "Listener",
-    "Waiting",
-    "consumer_of",
-    "consuming",
-    "of",
-    "until",
-    "waited_for",
-    "with_group",
-]
-
 
 class Listener(RecordingListener, ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """Its actions may be coroutine functions."""

@@ -17,8 +17,6 @@ from compat_tests.differential.language import Call
 from compat_tests.differential.scene import HANG_S, Scene
 from compat_tests.scripted.users import AioListener
 
-__all__ = ["AiokafkaScene"]
-
 
 class Wire:
     """Counts the requests of a consumer, and holds them if the scene requires it."""

@@ -11,16 +11,6 @@ from typing import Any
 
 from compat_tests.differential.language import LONG_TEXT, Call, Given, Offset, Part, Scenario, TopicName, of
 
-__all__ = [
-    "AIOKAFKA",
-    "CONSTRUCTING_STATE",
-    "KAFKA_PYTHON",
-    "UNSENDABLE_SEEK",
-    "Calls",
-    "sampled",
-    "scenarios_of",
-]
-
 P0, P1, UNASSIGNED = Part(0), Part(1), Part(99)
 ELSEWHERE, NOWHERE = Part(0, "elsewhere"), Part(0, "nowhere")
 ORDERS = TopicName()
@@ -30,8 +20,10 @@ Calls = tuple[tuple[Call, ...], tuple[Call, ...]]
 """The calls made in place, and the calls made alone."""
 
 
-def _look(*methods: str, bad: tuple[object, ...] = (UNASSIGNED, None, "orders")) -> list[Call]:
-    return [of(method, argument) for method in methods for argument in (P0, *bad)]
+def _look(*methods: str, **options: Any) -> list[Call]:
+    return [
+        of(method, argument, **options) for method in methods for argument in (P0, UNASSIGNED, None, "orders")
+    ]
 
 
 CONSTRUCTING = tuple(
@@ -191,31 +183,18 @@ _OTHERWISE = ("committed", "position", "seek_to_end", "assign")
 KAFKA_PYTHON: Calls = (
     (
         *(call for call in _IN_PLACE if call.method not in _OTHERWISE),
-        *(
-            of(method, argument, timeout_ms=A_WHILE)
-            for method in ("committed", "position")
-            for argument in (P0, UNASSIGNED, None, "orders")
-        ),
+        *_look("committed", "position", timeout_ms=A_WHILE),
         of("committed", P0, metadata=True, timeout_ms=A_WHILE),
-        *(
-            of("commit", each, timeout_ms=A_WHILE)
-            for each in (
-                {P0: Offset(1)},
-                {P0: Offset(2), P1: Offset(2)},
-                {P0: Offset(3, "mark")},
-                {},
-                {P0: Offset(-1)},
-                {P0: Offset(1, None)},
-                {P0: Offset(1, LONG_TEXT)},
-                {P0: Offset(HUGE)},
-                {P0: 1},
-                {P0: None},
-                "offsets",
-                {UNASSIGNED: Offset(1)},
-                {NOWHERE: Offset(1)},
-                {ELSEWHERE: Offset(1)},
-                {None: Offset(1)},
-            )
+        *_commits(
+            {P0: Offset(1)}, {P0: Offset(2), P1: Offset(2)}, {P0: Offset(3, "mark")}, timeout_ms=A_WHILE
+        ),
+        *_commits(
+            {}, {P0: Offset(-1)}, {P0: Offset(1, None)}, {P0: Offset(1, LONG_TEXT)}, timeout_ms=A_WHILE
+        ),
+        *_commits({P0: Offset(HUGE)}, {P0: 1}, {P0: None}, "offsets", timeout_ms=A_WHILE),
+        *_commits(
+            *({tp: Offset(1)} for tp in (UNASSIGNED, NOWHERE, ELSEWHERE, None)),
+            timeout_ms=A_WHILE,
         ),
         of("commit", timeout_ms=A_WHILE),
         of("commit", {P0: Offset(1)}, timeout_ms=-1),

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from compat_tests.differential.language import THE_STATE, Observations, Scenario
 
-__all__ = ["Comparison", "Difference", "Found", "compare", "read_table", "stale_parts"]
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -121,47 +119,37 @@ def compare(
     With `complete`, these are all scenarios, so each row must occur.
     """
     outcomes = list(perform(scenarios, patience_s))
-    doubtful = _unexpected(scenarios, outcomes, table)
+    compared = _judged(scenarios, outcomes, table)
+    doubtful = {(found.state, found.call) for found in compared.unexpected}
     if complete:
-        doubtful |= _missed(scenarios, outcomes, table)
-    if doubtful:
-        numbers = sorted(doubtful)
-        for number, both in zip(
-            numbers, perform([scenarios[each] for each in numbers], certain_s), strict=True
-        ):
-            outcomes[number] = both
+        doubtful |= _missed(scenarios, compared, table)
+    again = [number for number, each in enumerate(scenarios) if doubtful & _cells(each)]
+    if not again:
+        return compared
+    for number, both in zip(again, perform([scenarios[each] for each in again], certain_s), strict=True):
+        outcomes[number] = both
     return _judged(scenarios, outcomes, table)
 
 
-def _unexpected(
-    scenarios: Sequence[Scenario], outcomes: Sequence[Both], table: Sequence[Difference]
-) -> set[int]:
-    """The scenarios with differences that no row allows."""
-    return {
-        number
-        for number, (scenario, both) in enumerate(zip(scenarios, outcomes, strict=True))
-        if any(_row(each, table) is None for each in _found(scenario, *both))
-    }
+def _cells(scenario: Scenario) -> set[tuple[str, str]]:
+    """The calls of a scenario in their state, and the observations of its end and of the state itself."""
+    calls = {*map(str, scenario.calls), scenario.end, *([THE_STATE] if scenario.name else [])}
+    return {(scenario.state, call) for call in calls}
 
 
-def _missed(scenarios: Sequence[Scenario], outcomes: Sequence[Both], table: Sequence[Difference]) -> set[int]:
-    """The scenarios that could have the missing differences of a row."""
-    compared = _judged(scenarios, outcomes, table)
-    missed: set[int] = set()
+def _missed(
+    scenarios: Sequence[Scenario], compared: Comparison, table: Sequence[Difference]
+) -> set[tuple[str, str]]:
+    """The cells that could have the missing differences of a row."""
+    missed = set()
     for row in table:
-        if not stale_parts(row, compared):
-            continue
-        found = {(each.state, each.call) for each, allowed in compared.allowed if allowed is row}
-        missed |= {
-            number
-            for number, scenario in enumerate(scenarios)
-            if any(_matches(state, scenario.state) for state in row.states)
-            and any(
-                _matches(pattern, call) and (scenario.state, call) not in found
-                for pattern in row.calls
-                for call in (*map(str, scenario.calls), scenario.end, THE_STATE)
-            )
-        }
+        if stale_parts(row, compared):
+            missed |= {
+                (state, call)
+                for state, call in set().union(*map(_cells, scenarios))
+                if any(_matches(pattern, state) for pattern in row.states)
+                and any(_matches(pattern, call) for pattern in row.calls)
+            } - {(found.state, found.call) for found, allowed in compared.allowed if allowed is row}
     return missed
 
 

@@ -16,8 +16,6 @@ from compat_tests.hostile.raw_member import (
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 
-__all__ = ["Holder", "committed", "expel", "subscription_to"]
-
 _REBALANCE_IN_PROGRESS = 27
 _OFFSET_FETCH = (9, 2)
 _COMES_LATER = (14, 15, 16)

@@ -24,8 +24,6 @@ from compat_tests.differential.language import Call
 from compat_tests.differential.scene import Scene
 from compat_tests.scripted.users import KafkaPythonListener
 
-__all__ = ["KafkaPythonScene"]
-
 _POLL_MS, _LONG_POLL_MS = 50, 1_500
 """The stock consumer may hang for good when a poll ends during a join, so its polls are long."""
 

@@ -23,22 +23,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "LONG_TEXT",
-    "PARTITIONS",
-    "RECORDS",
-    "THE_STATE",
-    "Call",
-    "Given",
-    "Names",
-    "Observations",
-    "Offset",
-    "Part",
-    "Scenario",
-    "TopicName",
-    "of",
-]
-
 PARTITIONS, RECORDS = 4, 3
 """The partitions of the topic `orders`, and the records in each."""
 

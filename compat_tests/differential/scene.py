@@ -31,8 +31,6 @@ from compat_tests.differential.language import (
 )
 from compat_tests.support.kafka_cluster import Kafka
 
-__all__ = ["ATTEMPTS", "HANG_S", "HOLDERS_LEAVE_S", "READING", "Scene", "Stage"]
-
 HANG_S = 60.0
 """The limit for events that must happen, even on a slow machine."""
 

@@ -10,8 +10,6 @@ from compat_tests.differential.aiokafka_scene import AiokafkaScene
 from compat_tests.differential.language import PARTITIONS, Part
 from compat_tests.differential.scene import Scene
 
-__all__ = ["OF_AIOKAFKA", "OF_KAFKA_PYTHON", "play"]
-
 State = Callable[[Scene], Awaitable[None]]
 
 

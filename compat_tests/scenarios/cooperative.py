@@ -12,14 +12,6 @@ from compat_tests.scenarios.eager import SHORT_SESSION_MS, by_size
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.kafka_cluster import Kafka
 
-__all__ = [
-    "CooperativeGroup",
-    "CooperativeGroupScenarios",
-    "Partitions",
-    "owned",
-    "shares",
-]
-
 LIBRDKAFKA = "compat_tests.support.librdkafka_member"
 STRATEGY = "cooperative-sticky"
 

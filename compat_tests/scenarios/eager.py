@@ -20,8 +20,6 @@ from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import CooperativeOnly, Reversed
 from kafka_assignors.strategies import load_strategy
 
-__all__ = ["EagerConsumerScenarios", "EagerScenarios"]
-
 OTHERS = "compat_tests.support.strategies_of_others"
 LIBRDKAFKA = "compat_tests.support.librdkafka_member"
 

@@ -16,10 +16,9 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import CooperativeOnly
+from compat_tests.support.told_listener import ToldListener
 from compat_tests.support.weights import lag, silent_server
 from kafka_assignors_strategies import Weighted
-
-__all__ = ["ConsumerScenarios", "InProcess", "RecordingListener", "WeightScenarios", "polling_until", "share"]
 
 
 class InProcess(ABC):
@@ -69,7 +68,7 @@ class InProcess(ABC):
         return type(self).listener_class(**actions)
 
 
-class RecordingListener:
+class RecordingListener(ToldListener):
     """Records the calls of a listener in order, and runs the test's action for each."""
 
     consumer: Any = None
@@ -77,15 +76,6 @@ class RecordingListener:
     def __init__(self, **actions: Callable[[set[Any]], Any]) -> None:
         self.calls: list[tuple[str, set[Any]]] = []
         self._actions = actions
-
-    def on_partitions_revoked(self, revoked: set[Any]) -> Any:
-        return self._told("revoked", revoked)
-
-    def on_partitions_lost(self, lost: set[Any]) -> Any:
-        return self._told("lost", lost)
-
-    def on_partitions_assigned(self, assigned: set[Any]) -> Any:
-        return self._told("assigned", assigned)
 
     def _told(self, what: str, partitions: set[Any]) -> Any:
         self.calls.append((what, partitions))

@@ -15,8 +15,6 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire.consumer_protocol import Subscription, encode_subscription
 
-__all__ = ["ConversionScenarios", "LeaderScenarios"]
-
 KIP848 = "compat_tests.support.kip848_member"
 
 WITNESS = f"{OTHERS}:Witness"

@@ -13,8 +13,6 @@ from typing import ClassVar
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.kafka_cluster import RACKS, KafkaCluster
 
-__all__ = ["RackScenarios", "RackTradeScenarios"]
-
 PAIRS = [[1 + number % 3, 1 + (number + 1) % 3] for number in range(12)]
 """The brokers of each partition."""
 

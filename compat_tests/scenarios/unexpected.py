@@ -18,8 +18,6 @@ from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 
-__all__ = ["InjectedError", "Once", "UnexpectedScenarios", "members_of"]
-
 
 class InjectedError(Exception):
     """An error that Kafka does not know."""

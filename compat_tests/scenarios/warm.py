@@ -18,8 +18,6 @@ from compat_tests.scenarios.cooperative import (
 from compat_tests.scenarios.eager import SHORT_SESSION_MS
 from compat_tests.support.kafka_cluster import Kafka
 
-__all__ = ["WarmScenarios"]
-
 
 class WarmScenarios:
     program: ClassVar[str]

@@ -19,20 +19,6 @@ from kafka.protocol import consumer, metadata
 from compat_tests.scripted.model import Group
 from compat_tests.support.hang_limit import HANG_S
 
-__all__ = [
-    "Answer",
-    "Closed",
-    "Code",
-    "Held",
-    "Late",
-    "Never",
-    "Request",
-    "ScriptedBroker",
-    "Torn",
-    "Twice",
-    "broker_in_thread",
-]
-
 VERSIONS: Mapping[str, tuple[int, int]] = {
     "Fetch": (4, 6),
     "ListOffsets": (1, 3),
@@ -173,12 +159,6 @@ class ScriptedBroker:
     def is_open(self, connection: int) -> bool:
         """Whether the connection with this number is open."""
         return connection in self._connections
-
-    def close_connections(self, client_id: str) -> None:
-        """Close the open connections of this client."""
-        for connection in self._connections.values():
-            if connection.client_id == client_id:
-                connection.writer.close()
 
     # ---- connections
 

@@ -22,21 +22,7 @@ import kafka.errors
 from compat_tests.scripted.broker import Answer, Closed, Code, Late, Never, Torn, Twice
 from compat_tests.scripted.error_codes import ERRORS, UNKNOWN_CODE, ErrorCode
 from compat_tests.scripted.scenes import SCENES, Scene
-
-__all__ = [
-    "BROKEN",
-    "CLIENTS",
-    "DIFFERENCES",
-    "JAVA",
-    "Cell",
-    "allowed",
-    "cells",
-    "java",
-    "kinds_of",
-    "sample",
-]
-
-CLIENTS = ("aiokafka", "kafka-python")
+from compat_tests.scripted.users import CLIENTS
 
 JAVA = """
 FindCoordinator  retriable                                                          retried
@@ -158,7 +144,7 @@ class Cell:
 def cells() -> Iterator[Cell]:
     for client in CLIENTS:
         for scene in SCENES:
-            for error in ERRORS.values():
+            for error in ERRORS:
                 yield Cell(client, scene, error.name, Code(error.code, scene.in_partitions))
             for label, answer in BROKEN.items():
                 yield Cell(client, scene, label, answer)
@@ -213,10 +199,6 @@ class Allowed:
         return self.must <= labels <= self.must | self.may
 
 
-def java(scene: Scene, error: ErrorCode) -> str:
-    return _line_of(scene, error)[1]
-
-
 def _api(scene: Scene) -> str:
     return "Partitions" if scene.in_partitions else scene.api
 
@@ -232,20 +214,16 @@ def _line_of(scene: Scene, error: ErrorCode) -> tuple[list[str], str]:
 
 def _fits(client: str, scene: Scene, codes: list[str], error: ErrorCode) -> bool:
     unnamed = "*" in _line_of(scene, error)[0]
+    errors = aiokafka.errors if client == "aiokafka" else kafka.errors
     kinds = {
         error.name: True,
         "*": True,
         "retriable": error.retriable,
-        "retriable-in-java-alone": error.retriable and not _is_retriable(client, error),
+        "retriable-in-java-alone": error.retriable and not errors.for_code(error.code).retriable,
         "unnamed-retriable": error.retriable and unnamed,
         "unnamed-final": not error.retriable and unnamed,
     }
     return any(kinds.get(code, False) for code in codes)
-
-
-def _is_retriable(client: str, error: ErrorCode) -> bool:
-    errors = aiokafka.errors if client == "aiokafka" else kafka.errors
-    return bool(errors.for_code(error.code).retriable)
 
 
 def difference(client: str, scene: Scene, error: ErrorCode) -> str | None:
@@ -268,8 +246,8 @@ def allowed(cell: Cell) -> Allowed:
     scene, by_itself = cell.scene, _by_itself(cell.scene)
     if cell.label in BROKEN:
         return Allowed(frozenset(), _of_broken(cell) | by_itself)
-    error = next(one for one in ERRORS.values() if one.name == cell.label)
-    outcome = difference(cell.client, scene, error) or java(scene, error)
+    error = next(one for one in ERRORS if one.name == cell.label)
+    outcome = difference(cell.client, scene, error) or _line_of(scene, error)[1]
     if outcome == "retried-or-raised":
         return Allowed(frozenset(), by_itself | {"raised"})
     must = frozenset() if outcome == "retried" else frozenset(outcome.replace("-", " ").split(","))

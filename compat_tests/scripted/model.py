@@ -19,8 +19,6 @@ from kafka_assignors.wire import ConsumerAssignment, decode_assignment, encode_a
 if TYPE_CHECKING:
     from compat_tests.scripted.broker import Answer, Request
 
-__all__ = ["LATEST_OFFSET", "NODE_ID", "Group", "Partition"]
-
 NODE_ID = 0
 LATEST_OFFSET = 1_000_000
 """The end of each partition; every earlier offset has a record."""
@@ -47,8 +45,6 @@ class Group:
     Attributes:
         peer_leads: whether a scripted member leads. It assigns `assigned`, or all partitions if that is None.
         others: the metadata with which the other members joined, by member id, if the consumer leads.
-        loading: whether the coordinator is loading the group. It then answers OK to every heartbeat, from any
-            member, and COORDINATOR_LOAD_IN_PROGRESS to other group requests.
         fetch_wait_s: how long a fetch takes.
         nodes: how many nodes lead the partitions, in turn. All have the address of this broker.
         coordinator: the node that coordinates the group.
@@ -63,7 +59,6 @@ class Group:
     peer_leads: bool = False
     assigned: Iterable[Partition] | None = None
     others: Mapping[str, bytes] = field(default_factory=dict)
-    loading: bool = False
     fetch_wait_s: float = 0.05
     nodes: int = 1
     coordinator: int = NODE_ID
@@ -174,7 +169,7 @@ class Group:
             case "SyncGroup":
                 return self._sync(body, code)
             case "Heartbeat":
-                return {"error_code": code or self._heartbeat(body)}
+                return {"error_code": code or self._refusal(body, rebalancing=self.rebalancing)}
             case "LeaveGroup":
                 return self._leave(request, code)
             case "OffsetCommit":
@@ -193,17 +188,12 @@ class Group:
 
     # ---- membership
 
-    def _refusal(self, body: Any, *, generation: bool = True) -> int:
-        if self.loading:
-            return 14
+    def _refusal(self, body: Any, *, rebalancing: bool) -> int:
         if body.member_id != self.member_id or not self.member_id:
             return UNKNOWN_MEMBER_ID
-        return ILLEGAL_GENERATION if generation and _generation(body) != self.generation else 0
-
-    def _heartbeat(self, body: Any) -> int:
-        if self.loading:
-            return 0
-        return self._refusal(body) or (REBALANCE_IN_PROGRESS if self.rebalancing else 0)
+        if _generation(body) != self.generation:
+            return ILLEGAL_GENERATION
+        return REBALANCE_IN_PROGRESS if rebalancing else 0
 
     def _join(self, request: Request, code: int) -> Mapping[str, Any]:
         body = request.body
@@ -213,8 +203,6 @@ class Group:
             # A coordinator that gives an id to a member with an id does not know that member.
             self.member_id, self._promised = "", self._new_id()
             member_id = self._promised
-        elif not code and self.loading:
-            code = 14
         elif not code and not member_id and request.version >= 4 and instance_id is None:
             code, member_id = MEMBER_ID_REQUIRED, self._new_id()
             self._promised = member_id
@@ -248,7 +236,7 @@ class Group:
         return f"{self.id}-{self._members_so_far}"
 
     def _sync(self, body: Any, code: int) -> Mapping[str, Any]:
-        code = code or self._refusal(body) or (REBALANCE_IN_PROGRESS if self.rebalancing else 0)
+        code = code or self._refusal(body, rebalancing=self.rebalancing)
         assignment = b""
         if not code:
             self.syncing = False
@@ -277,7 +265,7 @@ class Group:
         leaving = [one.member_id for one in body.members] if request.version >= 3 else [body.member_id]
         if not code:
             is_member = bool({self.member_id, self._promised} & {*leaving})
-            code = 14 if self.loading else 0 if is_member else UNKNOWN_MEMBER_ID
+            code = 0 if is_member else UNKNOWN_MEMBER_ID
         if not code:
             self.member_id, self._promised, self.generation = "", "", self.generation + 1
         of_member = consumer.LeaveGroupResponse.MemberResponse
@@ -288,7 +276,7 @@ class Group:
     # ---- offsets and records
 
     def _commit(self, body: Any, code: int) -> Mapping[str, Any]:
-        code = code or self._refusal(body) or (REBALANCE_IN_PROGRESS if self.syncing else 0)
+        code = code or self._refusal(body, rebalancing=self.syncing)
 
         def commit(topic: str, one: Any) -> Mapping[str, Any]:
             if not code:
@@ -299,7 +287,6 @@ class Group:
         return {"topics": _topics(body, of_topic, of_topic.OffsetCommitResponsePartition, commit)}
 
     def _offsets(self, body: Any, code: int, in_partitions: bool) -> Mapping[str, Any]:
-        code = code or (14 if self.loading else 0)
         if code and not in_partitions:
             return {"error_code": code}
 
@@ -385,10 +372,8 @@ def _topics(
 
 
 def _generation(body: Any) -> int:
-    for name in ("generation_id", "generation_id_or_member_epoch"):
-        if hasattr(body, name):
-            return int(getattr(body, name))
-    raise AttributeError(f"{body!r} carries no generation")
+    of_commit = "generation_id_or_member_epoch"
+    return int(getattr(body, of_commit if hasattr(body, of_commit) else "generation_id"))
 
 
 @functools.cache

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 import pytest
 
 from compat_tests.scripted.broker import ScriptedBroker
-from compat_tests.scripted.expected import CLIENTS, Cell, allowed, cells, kinds_of, sample
+from compat_tests.scripted.expected import Cell, allowed, cells, kinds_of, sample
 from compat_tests.scripted.scenes import BASELINE, SCENES, Observed, play
+from compat_tests.scripted.users import CLIENTS
 from compat_tests.support.hang_limit import HANG_S
 
 AT_ONCE = {"aiokafka": 60, "kafka-python": 30}

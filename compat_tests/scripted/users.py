@@ -18,20 +18,9 @@ import pytest
 from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.model import Group
 from compat_tests.support.hang_limit import HANG_S, hang_limit
+from compat_tests.support.told_listener import ToldListener
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-
-__all__ = [
-    "CLIENTS",
-    "TOPIC",
-    "AioListener",
-    "KafkaPythonListener",
-    "User",
-    "consuming",
-    "each_client",
-    "name_of",
-    "settings_of",
-]
 
 TOPIC = "orders"
 _ENOUGH = 3
@@ -175,20 +164,19 @@ class User:
             await self.released.wait()
 
 
-class AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Calls `told` with what it is told, and the partitions."""
+class TellingListener(ToldListener):
+    """Calls `told` with what it is told, and the partitions; for aiokafka it is a coroutine function."""
 
-    def __init__(self, told: Callable[[str, Any], Awaitable[None]]) -> None:
+    def __init__(self, told: Callable[[str, Any], Any]) -> None:
         self._told = told
 
-    async def on_partitions_revoked(self, revoked: Any) -> None:
-        await self._told("revoked", revoked)
 
-    async def on_partitions_lost(self, lost: Any) -> None:
-        await self._told("lost", lost)
+class AioListener(TellingListener, aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # no types
+    pass
 
-    async def on_partitions_assigned(self, assigned: Any) -> None:
-        await self._told("assigned", assigned)
+
+class KafkaPythonListener(TellingListener, kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # no types
+    pass
 
 
 class _AioClient:
@@ -232,22 +220,6 @@ class _AioClient:
         coordinator = self.consumer._coordinator
         tasks = [task for task in coordinator._actions_under_way if not task.done()]
         return f"tasks: {tasks}" if tasks else ""
-
-
-class KafkaPythonListener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # no types
-    """Calls `told` with what it is told, and the partitions."""
-
-    def __init__(self, told: Callable[[str, Any], None]) -> None:
-        self._told = told
-
-    def on_partitions_revoked(self, revoked: Any) -> None:
-        self._told("revoked", revoked)
-
-    def on_partitions_lost(self, lost: Any) -> None:
-        self._told("lost", lost)
-
-    def on_partitions_assigned(self, assigned: Any) -> None:
-        self._told("assigned", assigned)
 
 
 class _KafkaPythonClient:

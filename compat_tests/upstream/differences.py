@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ALLOWED"]
-
 _AIOKAFKA = "tests/test_consumer.py::TestConsumerIntegration::"
 
 _NO_GROUP = "expects an error of a consumer without a group; the cooperative consumer requires a group"
