@@ -1,7 +1,6 @@
 """Which pairs of a Python and a client were tested, as their own test runs report it.
 
     python -m compat_tests.matrix run FOLDER COMMAND...    run, then print what ran; the command's exit code
-    python -m compat_tests.matrix summary FOLDER           print what the results in the folder say
 
 Every pytest run of `compat_tests` in an environment of tox leaves one result in the folder (see `conftest`).
 A pair without a result was not run, or did not get as far as its end, and is never shown as passed.
@@ -10,17 +9,13 @@ Standard library only: it runs before any environment exists.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-__all__ = ["Result", "read_results", "summary"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,17 +115,8 @@ def run(folder: Path, command: Sequence[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def main(arguments: Sequence[str]) -> int:
-    match arguments:
-        case ["run", folder, *command] if command:
-            return run(Path(folder), command)
-        case ["summary", folder]:
-            with contextlib.suppress(BrokenPipeError):
-                print(summary(read_results(Path(folder))))
-            return 0
-    print(__doc__, file=sys.stderr)
-    return os.EX_USAGE
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    match sys.argv[1:]:
+        case ["run", folder, *command] if command:
+            sys.exit(run(Path(folder), command))
+    sys.exit(__doc__)

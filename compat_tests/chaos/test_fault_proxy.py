@@ -64,13 +64,16 @@ def connect(proxy: FaultProxy) -> socket.socket:
 def answers(connection: socket.socket, sent: bytes) -> bool:
     """Whether the request is echoed."""
     connection.sendall(sent)
-    received = b""
-    while len(received) < len(sent):
-        more = connection.recv(len(sent) - len(received))
-        if not more:
-            return False
-        received += more
-    return received == sent
+    return received(connection, len(sent)) == sent
+
+
+def received(connection: socket.socket, size: int) -> bytes:
+    """The next bytes; fewer if the connection ends before."""
+    with connection.makefile("rb", buffering=0) as reader:
+        found = b""
+        while more := reader.read(size - len(found)):
+            found += more
+    return found
 
 
 def is_silent(connection: socket.socket, timeout_s: float = 0.3) -> bool:
@@ -110,10 +113,7 @@ def test_proxy_delivers_held_bytes_when_the_fault_ends(proxy: FaultProxy, echo: 
             connection.sendall(sent)
             assert is_silent(connection)
             assert echo.received == b""
-        received = b""
-        while len(received) < len(sent):
-            received += connection.recv(100)
-        assert received == sent
+        assert received(connection, len(sent)) == sent
 
 
 def test_held_bytes_of_a_connection_that_was_reset_are_dropped(proxy: FaultProxy, echo: Echo) -> None:

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 from compat_tests.hostile.raw_member import (
+    COORDINATOR_ERRORS,
+    REBALANCE_IN_PROGRESS,
     RawConnection,
     RawMember,
     RawMemberError,
-    int16,
     int32,
     string,
 )
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import wait_for
 from compat_tests.support.kafka_cluster import Kafka
 
-_REBALANCE_IN_PROGRESS = 27
 _OFFSET_FETCH = (9, 2)
-_COMES_LATER = (14, 15, 16)
-"""The coordinator loads the group, is not available yet, or has moved."""
-
-
-def subscription_to(*topics: str) -> bytes:
-    """A ConsumerProtocolSubscription of version 0."""
-    return int16(0) + int32(len(topics)) + b"".join(string(topic.encode()) for topic in topics) + int32(-1)
 
 
 class Holder(RawMember):
@@ -34,11 +26,8 @@ class Holder(RawMember):
     """
 
     def _stay(self, connection: RawConnection) -> None:
-        generation = self._assignments[-1].generation
         while not self._stop.wait(0.1):
-            response = connection.ask((12, 3), self._of_generation(generation))
-            response.int32()
-            if response.int16() not in (0, _REBALANCE_IN_PROGRESS):
+            if self._heartbeat(connection) not in (0, REBALANCE_IN_PROGRESS):
                 return
 
     def _coordinator(self) -> RawConnection:
@@ -67,20 +56,22 @@ def expel(bootstrap: str, group: str, member_id: str) -> None:
 
 
 class _Reader(RawMember):
-    def offsets(self) -> dict[tuple[str, int], int]:
-        found = {}
+    def read(self) -> bool:
+        """Read the committed offsets; false if the coordinator is not ready."""
+        self.offsets: dict[tuple[str, int], int] = {}
         with contextlib.closing(self._coordinator()) as connection:
-            response = connection.ask(_OFFSET_FETCH, string(self._group.encode()) + int32(-1))
-        for _ in range(response.int32()):
-            topic = response.text() or ""
-            for _ in range(response.int32()):
-                partition, offset = response.int32(), response.int64()
-                response.text()
-                response.int16()
-                found[topic, partition] = offset
-        if code := response.int16():
+            response = connection.ask(_OFFSET_FETCH, string(self._group) + int32(-1))
+        for _ in response.items("topics", 1):
+            topic = response.string("name")
+            for _ in response.items("partitions", 1):
+                partition, offset = response.int32("partition_index"), response.int64("committed_offset")
+                response.nullable_string("metadata")
+                response.int16("error_code")
+                if offset >= 0:
+                    self.offsets[topic, partition] = offset
+        if (code := response.int16("error_code")) and code not in COORDINATOR_ERRORS:
             raise RawMemberError("OffsetFetch", code)
-        return {partition: offset for partition, offset in found.items() if offset >= 0}
+        return not code
 
 
 def committed(kafka: Kafka, group: str) -> dict[tuple[str, int], int]:
@@ -88,11 +79,6 @@ def committed(kafka: Kafka, group: str) -> dict[tuple[str, int], int]:
 
     librdkafka's admin client, called by many threads, crashes if the coordinator is loading the group.
     """
-    deadline = time.monotonic() + HANG_S
-    while True:
-        try:
-            return _Reader(kafka.bootstrap, group, metadata=b"", client_id="reader").offsets()
-        except RawMemberError as error:
-            if error.code not in _COMES_LATER or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    reader = _Reader(kafka.bootstrap, group, metadata=b"", client_id="reader")
+    wait_for("the committed offsets", reader.read)
+    return reader.offsets

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from compat_tests.differential.holder import Holder, committed, expel, subscription_to
+from compat_tests.differential.holder import Holder, committed, expel
 from compat_tests.differential.language import (
     PARTITIONS,
     RECORDS,
@@ -30,6 +30,7 @@ from compat_tests.differential.language import (
     TopicName,
 )
 from compat_tests.support.kafka_cluster import Kafka
+from kafka_assignors.wire import Subscription, encode_subscription
 
 HANG_S = 60.0
 """The limit for events that must happen, even on a slow machine."""
@@ -108,7 +109,7 @@ class Scene:
         return Holder(
             self.stage.kafka.bootstrap,
             self.group,
-            metadata=subscription_to(*topics),
+            metadata=encode_subscription(Subscription(0, topics)),
             client_id=name,
             protocol=self.protocol,
             session_timeout_ms=60_000,
@@ -216,8 +217,8 @@ class Scene:
         """Wait until the consumer and the holder share a generation, and each partition has a position."""
         await self.polling_until(
             lambda: (
-                holder.assignments
-                and self.membership[1] == holder.assignments[-1].generation
+                holder.generations
+                and self.membership[1] == holder.generations[-1]
                 and self.told[-1].startswith("assigned")
                 and self.consumer.assignment()
                 and all(self.position(tp) is not None for tp in self.consumer.assignment())

@@ -15,22 +15,22 @@ import socket
 import struct
 import threading
 import time
-from dataclasses import dataclass
 
 from compat_tests.support.hang_limit import HANG_S, wait_for
+from kafka_assignors_replay.history.consumer_offsets import RecordReader
 
 _FIND_COORDINATOR, _JOIN_GROUP, _HEARTBEAT = (10, 1), (11, 5), (12, 3)
-_LEAVE_GROUP, _SYNC_GROUP = (13, 3), (14, 3)
+_LEAVE_GROUP, _SYNC_GROUP, _OFFSET_COMMIT = (13, 3), (14, 3), (8, 3)
 
-_COORDINATOR_ERRORS = (14, 15, 16)
+COORDINATOR_ERRORS = (14, 15, 16)
 """The coordinator loads the group, is not available yet, or has moved."""
 
-_ILLEGAL_GENERATION, _UNKNOWN_MEMBER, _REBALANCE_IN_PROGRESS = 22, 25, 27
+_ILLEGAL_GENERATION, _UNKNOWN_MEMBER, REBALANCE_IN_PROGRESS = 22, 25, 27
 _MEMBER_ID_REQUIRED = 79
+_REJOIN = (_ILLEGAL_GENERATION, _UNKNOWN_MEMBER, REBALANCE_IN_PROGRESS)
 
 _HEARTBEAT_INTERVAL_S = 0.2
 _COORDINATOR_PAUSE_S = 0.1
-_JOIN_ATTEMPTS = 50
 
 
 def int16(value: int) -> bytes:
@@ -41,19 +41,15 @@ def int32(value: int) -> bytes:
     return struct.pack(">i", value)
 
 
-def string(value: bytes) -> bytes:
-    return int16(len(value)) + value
-
-
-_NULL = int16(-1)
-
-
-def _text(value: str) -> bytes:
-    return string(value.encode())
+def string(value: str) -> bytes:
+    return int16(len(value.encode())) + value.encode()
 
 
 def _bytes(value: bytes) -> bytes:
     return int32(len(value)) + value
+
+
+_NULL = int16(-1)
 
 
 class RawMemberError(RuntimeError):
@@ -64,44 +60,16 @@ class RawMemberError(RuntimeError):
         self.code = code
 
 
-class _Response:
-    """The rest of a response, read from the front."""
-
-    def __init__(self, payload: bytes) -> None:
-        self._left = memoryview(payload)
-
-    def int16(self) -> int:
-        (value,) = struct.unpack(">h", self._take(2))
-        return int(value)
-
-    def int32(self) -> int:
-        (value,) = struct.unpack(">i", self._take(4))
-        return int(value)
-
-    def int64(self) -> int:
-        (value,) = struct.unpack(">q", self._take(8))
-        return int(value)
-
-    def text(self) -> str | None:
-        length = self.int16()
-        return None if length < 0 else bytes(self._take(length)).decode()
-
-    def bytes_(self) -> bytes:
-        return bytes(self._take(self.int32()))
-
-    def _take(self, length: int) -> memoryview:
-        taken, self._left = self._left[:length], self._left[length:]
-        return taken
-
-
 class RawConnection:
     """A socket on which each request is answered before the next one is sent."""
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
         self._socket = socket.create_connection((host, port), HANG_S)
+        self._answers = self._socket.makefile("rb")
         self._client_id = client_id
 
     def close(self) -> None:
+        self._answers.close()
         self._socket.close()
 
     def shut_down(self) -> None:
@@ -109,49 +77,44 @@ class RawConnection:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def ask(self, api: tuple[int, int], body: bytes) -> _Response:
+    def ask(self, api: tuple[int, int], body: bytes) -> RecordReader:
+        """The response after its correlation id; there is only one request at a time."""
         key, version = api
-        request = int16(key) + int16(version) + int32(0) + _text(self._client_id) + body
-        self._socket.sendall(_bytes(request))
-        (length,) = struct.unpack(">i", self._read(4))
-        response = _Response(self._read(length))
-        response.int32()  # The correlation id; there is only one request at a time.
-        return response
+        self._socket.sendall(_bytes(int16(key) + int16(version) + int32(0) + string(self._client_id) + body))
+        size = int.from_bytes(self._answers.read(4), "big")
+        response = self._answers.read(size)
+        if not size or len(response) < size:
+            raise ConnectionError("the broker closed the connection")
+        return RecordReader(response[4:], f"response of API {key}")
 
-    def _read(self, length: int) -> bytes:
-        read = bytearray()
-        while len(read) < length:
-            some = self._socket.recv(length - len(read))
-            if not some:
-                raise ConnectionError("the broker closed the connection")
-            read += some
-        return bytes(read)
+    def ask_for_code(self, api: tuple[int, int], body: bytes) -> tuple[int, RecordReader]:
+        """The error code of a response that begins with its throttle time, and what follows."""
+        response = self.ask(api, body)
+        response.int32("throttle_time_ms")
+        return response.int16("error_code"), response
 
 
-@dataclass(frozen=True, slots=True)
-class RawAssignment:
-    generation: int
-    leader: str
-    member_id: str
-    assignment: bytes
+def _connect(bootstrap: str, client_id: str) -> RawConnection:
+    host, port = bootstrap.split(",")[0].rsplit(":", 1)
+    return RawConnection(host, int(port), client_id)
 
 
 def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
     """Commit for partition 0 without a member: OffsetCommit v3, with which a broker accepts an empty id."""
-    host, port = bootstrap.split(",")[0].rsplit(":", 1)
-    partition = int32(0) + struct.pack(">q", offset) + string(b"")
-    topics = int32(1) + _text(topic) + int32(1) + partition
-    body = _text(group) + int32(-1) + string(b"") + struct.pack(">q", -1) + topics
+    partition = int32(0) + struct.pack(">q", offset) + string("")
+    topics = int32(1) + string(topic) + int32(1) + partition
+    body = string(group) + int32(-1) + string("") + struct.pack(">q", -1) + topics
 
     def is_committed() -> bool:
-        connection.ask(_FIND_COORDINATOR, _text("any") + b"\0")  # it creates the offsets topic
-        response = connection.ask((8, 3), body)
-        response.int32(), response.int32(), response.text(), response.int32(), response.int32()
-        if (code := response.int16()) and code not in _COORDINATOR_ERRORS:
+        connection.ask(_FIND_COORDINATOR, string("any") + b"\0")  # it creates the offsets topic
+        response = connection.ask(_OFFSET_COMMIT, body)
+        # The code of the only partition comes last.
+        response.raw("all before", response.remaining - 2)
+        if (code := response.int16("error_code")) and code not in COORDINATOR_ERRORS:
             raise RawMemberError("OffsetCommit", code)
         return not code
 
-    with contextlib.closing(RawConnection(host, int(port), "committer")) as connection:
+    with contextlib.closing(_connect(bootstrap, "committer")) as connection:
         wait_for("the commit", is_committed)
 
 
@@ -175,8 +138,7 @@ class RawMember:
         rebalance_timeout_ms: int = 30_000,
         assignment: bytes | None = None,
     ) -> None:
-        host, port = bootstrap.split(",")[0].rsplit(":", 1)
-        self._bootstrap = (host, int(port))
+        self._bootstrap = bootstrap
         self._group = group
         self._metadata = metadata
         self._client_id = client_id
@@ -186,8 +148,8 @@ class RawMember:
         self._assignment = assignment
         self._member_id = ""
         self._stop = threading.Event()
-        self._changed = threading.Condition()
-        self._assignments: list[RawAssignment] = []
+        self.generations: list[int] = []
+        """The generations in which the member was assigned something, or nothing."""
         self.error: Exception | None = None
 
     def __enter__(self) -> RawMember:
@@ -199,115 +161,88 @@ class RawMember:
         self._stop.set()
         self._thread.join(HANG_S)
 
-    @property
-    def assignments(self) -> list[RawAssignment]:
-        """The assignments of the member, generation by generation."""
-        with self._changed:
-            return list(self._assignments)
-
-    def wait_until_assigned(self, timeout_s: float = HANG_S) -> RawAssignment:
-        """Wait for an assignment, and return the last one; raises the member's error, or TimeoutError."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._assignments or self.error, timeout_s)
-            if self._assignments:
-                return self._assignments[-1]
-        raise self.error or TimeoutError(f"{self._client_id} was not assigned anything in {timeout_s:.0f} s")
+    def wait_until_assigned(self) -> None:
+        """Wait for an assignment; raises the member's error, or TimeoutError."""
+        wait_for(f"an assignment of {self._client_id}", lambda: self.generations or self.error)
+        if self.error is not None and not self.generations:
+            raise self.error
 
     def _run(self) -> None:
         deadline = time.monotonic() + HANG_S
-        while True:
+        while not self._stop.is_set():
             try:
-                self._live()
-                return
+                with contextlib.closing(self._coordinator()) as connection:
+                    while not self._stop.is_set():
+                        if self._join(connection):
+                            self._stay(connection)
+                    self._leave(connection)
             except (OSError, RawMemberError) as error:
                 # A new cluster may name a broker as coordinator before it is ready.
-                again = isinstance(error, RawMemberError) and error.code in _COORDINATOR_ERRORS
-                if not again or self._stop.wait(_COORDINATOR_PAUSE_S) or time.monotonic() > deadline:
-                    with self._changed:
-                        self.error = error
-                        self._changed.notify_all()
+                if getattr(error, "code", None) not in COORDINATOR_ERRORS or time.monotonic() > deadline:
+                    self.error = error
                     return
-
-    def _live(self) -> None:
-        connection = self._coordinator()
-        with contextlib.closing(connection):
-            for _ in range(_JOIN_ATTEMPTS):
-                if self._stop.is_set() or not self._join(connection):
-                    break
-                self._stay(connection)
-            self._leave(connection)
+                self._stop.wait(_COORDINATOR_PAUSE_S)
 
     def _coordinator(self) -> RawConnection:
         def found() -> RawConnection | None:
-            with contextlib.closing(RawConnection(*self._bootstrap, self._client_id)) as connection:
-                response = connection.ask(_FIND_COORDINATOR, _text(self._group) + b"\0")
-            response.int32()
-            code, _, _ = response.int16(), response.text(), response.int32()
-            host, port = response.text(), response.int32()
-            if code and code not in _COORDINATOR_ERRORS:
+            with contextlib.closing(_connect(self._bootstrap, self._client_id)) as connection:
+                code, response = connection.ask_for_code(_FIND_COORDINATOR, string(self._group) + b"\0")
+            response.nullable_string("error_message")
+            response.int32("node_id")
+            host, port = response.string("host"), response.int32("port")
+            if code and code not in COORDINATOR_ERRORS:
                 raise RawMemberError("FindCoordinator", code)
-            return None if code else RawConnection(host or "", port, self._client_id)
+            return None if code else RawConnection(host, port, self._client_id)
 
         return wait_for("a coordinator", found)
 
     def _join(self, connection: RawConnection) -> bool:
-        """Join until there is an assignment; False if the test ends before."""
-        for _ in range(_JOIN_ATTEMPTS):
-            if self._stop.is_set():
-                return False
-            response = connection.ask(
-                _JOIN_GROUP,
-                _text(self._group)
-                + int32(self._session_timeout_ms)
-                + int32(self._rebalance_timeout_ms)
-                + _text(self._member_id)
-                + _NULL
-                + _text("consumer")
-                + int32(1)
-                + _text(self._protocol)
-                + _bytes(self._metadata),
-            )
-            response.int32()
-            code, generation, _ = response.int16(), response.int32(), response.text()
-            leader, member_id = response.text() or "", response.text() or ""
-            if code == _MEMBER_ID_REQUIRED:
-                self._member_id = member_id
-                continue
-            if code == _UNKNOWN_MEMBER:
-                self._member_id = ""
-                continue
-            if code:
-                raise RawMemberError("JoinGroup", code)
-            self._member_id = member_id
-            sent = int32(0)
-            if self._assignment is not None and leader == member_id:
-                sent = int32(1) + _text(member_id) + _bytes(self._assignment)
-            synced = connection.ask(_SYNC_GROUP, self._of_generation(generation) + sent)
-            synced.int32()
-            code, assignment = synced.int16(), synced.bytes_()
-            if code == 0:
-                with self._changed:
-                    self._assignments.append(RawAssignment(generation, leader, member_id, assignment))
-                    self._changed.notify_all()
-                return True
-            if code not in (_REBALANCE_IN_PROGRESS, _ILLEGAL_GENERATION, _UNKNOWN_MEMBER):
-                raise RawMemberError("SyncGroup", code)
-        raise RawMemberError("SyncGroup", _REBALANCE_IN_PROGRESS)
+        """Join once; whether there is an assignment."""
+        code, response = connection.ask_for_code(
+            _JOIN_GROUP,
+            string(self._group)
+            + int32(self._session_timeout_ms)
+            + int32(self._rebalance_timeout_ms)
+            + string(self._member_id)
+            + _NULL
+            + string("consumer")
+            + int32(1)
+            + string(self._protocol)
+            + _bytes(self._metadata),
+        )
+        generation, _ = response.int32("generation_id"), response.string("protocol_name")
+        leader, member_id = response.string("leader"), response.string("member_id")
+        if code in (_MEMBER_ID_REQUIRED, _UNKNOWN_MEMBER):
+            self._member_id = member_id if code == _MEMBER_ID_REQUIRED else ""
+            return False
+        if code:
+            raise RawMemberError("JoinGroup", code)
+        self._member_id = member_id
+        sent = int32(0)
+        if self._assignment is not None and leader == member_id:
+            sent = int32(1) + string(member_id) + _bytes(self._assignment)
+        code, _ = connection.ask_for_code(_SYNC_GROUP, self._of_generation(generation) + sent)
+        if code and code not in _REJOIN:
+            raise RawMemberError("SyncGroup", code)
+        if not code:
+            self.generations.append(generation)
+        return not code
 
     def _stay(self, connection: RawConnection) -> None:
         """Send heartbeats until the group rebalances or the test ends."""
-        generation = self._assignments[-1].generation
         while not self._stop.wait(_HEARTBEAT_INTERVAL_S):
-            response = connection.ask(_HEARTBEAT, self._of_generation(generation))
-            response.int32()
-            code = response.int16()
-            if code in (_REBALANCE_IN_PROGRESS, _ILLEGAL_GENERATION, _UNKNOWN_MEMBER):
+            code = self._heartbeat(connection)
+            if code in _REJOIN:
                 return
             if code:
                 raise RawMemberError("Heartbeat", code)
 
+    def _heartbeat(self, connection: RawConnection) -> int:
+        code, _ = connection.ask_for_code(_HEARTBEAT, self._of_generation(self.generations[-1]))
+        return code
+
     def _leave(self, connection: RawConnection) -> None:
-        connection.ask(_LEAVE_GROUP, _text(self._group) + int32(1) + _text(self._member_id) + _NULL)
+        connection.ask(_LEAVE_GROUP, string(self._group) + int32(1) + string(self._member_id) + _NULL)
 
     def _of_generation(self, generation: int) -> bytes:
-        return _text(self._group) + int32(generation) + _text(self._member_id) + _NULL
+        return string(self._group) + int32(generation) + string(self._member_id) + _NULL

@@ -18,7 +18,6 @@ import importlib
 import json
 import os
 import runpy
-import select
 import signal
 import socket
 import subprocess
@@ -29,13 +28,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from compat_tests.support.hang_limit import HANG_S
-
 LONGEST_ORDER_BYTES = 100_000
 """The maximum for program, arguments and environment together: they have to fit into one message."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LOOK_EVERY_S = 0.01
+_NUMBER_BYTES = 4
 _PRELOADED = (
     "asyncio",
     "aiokafka",
@@ -60,17 +58,33 @@ _PRELOADED = (
 
 
 class PreloadedProcess:
-    """The part of `subprocess.Popen` that the tests need."""
+    """The part of `subprocess.Popen` that the tests need. Threads may share it."""
 
-    def __init__(self, nursery: Nursery, pid: int, stdin: IO[bytes]) -> None:
-        self._nursery = nursery
-        self.pid = pid
+    def __init__(self, status: int, stdin: IO[bytes]) -> None:
+        """`status`: a pipe on which the nursery tells the process id and, at the end, the exit code."""
+        self._status = status
+        self._lock = threading.Lock()
         self.stdin: IO[bytes] | None = stdin
         self.returncode: int | None = None
+        pid = self._told()
+        assert pid is not None  # The pipe blocks until the nursery has forked.
+        self.pid = pid
+        os.set_blocking(status, False)
+
+    def _told(self) -> int | None:
+        try:
+            told = os.read(self._status, _NUMBER_BYTES)
+        except BlockingIOError:
+            return None
+        if not told:
+            raise RuntimeError("the nursery has ended")
+        return int.from_bytes(told, "big", signed=True)
 
     def poll(self) -> int | None:
-        if self.returncode is None:
-            self.returncode = self._nursery.exit_code(self.pid)
+        with self._lock:
+            if self.returncode is None and (code := self._told()) is not None:
+                self.returncode = code
+                os.close(self._status)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -106,8 +120,6 @@ class Nursery:
                 start_new_session=True,
                 cwd=_ROOT,
             )
-        self._lock = threading.Lock()
-        self._exit_codes: dict[int, int] = {}
 
     def start(
         self,
@@ -134,54 +146,14 @@ class Nursery:
         ).encode()
         if len(order) > LONGEST_ORDER_BYTES:
             raise ValueError(f"{program} with {len(order)} bytes of arguments: {LONGEST_ORDER_BYTES} fit")
-        read_end, write_end = os.pipe()
-        stdin = open(write_end, "wb")  # noqa: SIM115  # its owner closes it
-        try:
-            with open(log, "ab") as output, open(errors or log, "ab") as error_output, self._lock:
-                with contextlib.suppress(BrokenPipeError):
-                    files = [read_end, output.fileno(), error_output.fileno()]
-                    socket.send_fds(self._channel, [order], files)
-                pid = self._pid_of_new()
-        except BaseException:
-            stdin.close()
-            raise
-        finally:
-            os.close(read_end)
-        return PreloadedProcess(self, pid, stdin)
-
-    def exit_code(self, pid: int) -> int | None:
-        """The exit code, in the form of `Popen.returncode`; None while the process runs."""
-        with self._lock:
-            while select.select([self._channel], [], [], 0)[0]:
-                self._note(self._receive())
-            return self._exit_codes.get(pid)
-
-    def end(self) -> None:
-        """End the nursery. The processes that it started go on."""
-        self._channel.close()
-        self._process.wait()
-
-    def _pid_of_new(self) -> int:
-        deadline = time.monotonic() + HANG_S
-        while True:
-            if not select.select([self._channel], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise TimeoutError(f"no process was started within {HANG_S:g} s")
-            message = self._receive()
-            if "started" in message:
-                pid = int(message["started"])
-                self._exit_codes.pop(pid, None)  # of an earlier process with the same number
-                return pid
-            self._note(message)
-
-    def _receive(self) -> dict[str, Any]:
-        data = self._channel.recv(1000)
-        if not data:
-            raise RuntimeError(f"the nursery has ended with exit code {self._process.wait()}")
-        message: dict[str, Any] = json.loads(data)
-        return message
-
-    def _note(self, message: dict[str, Any]) -> None:
-        self._exit_codes[message["ended"]] = message["exit_code"]
+        input_end, stdin = os.pipe()
+        status, status_end = os.pipe()
+        with open(log, "ab") as output, open(errors or log, "ab") as error_output:
+            files = [input_end, output.fileno(), error_output.fileno(), status_end]
+            socket.send_fds(self._channel, [order], files)
+        os.close(input_end)
+        os.close(status_end)
+        return PreloadedProcess(status, open(stdin, "wb"))  # its owner closes it
 
 
 @functools.cache
@@ -198,50 +170,49 @@ def _tend(channel: socket.socket) -> dict[str, Any] | None:
 
     Returns in each new process with its order, and finally in the nursery with None.
     """
-    woken, wakes = os.pipe()
-    os.set_blocking(woken, False)
-    os.set_blocking(wakes, False)
-    signal.set_wakeup_fd(wakes)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    running: dict[int, int] = {}
+    """The pipe for the status of each process."""
+
+    def tell_who_has_ended(*_: object) -> None:
+        for pid, status in list(running.items()):
+            # A signal may interrupt this call, and the other one find out first.
+            with contextlib.suppress(ChildProcessError):
+                ended, code = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    del running[pid]
+                    _tell(status, os.waitstatus_to_exitcode(code))
+                    os.close(status)
+
+    signal.signal(signal.SIGCHLD, tell_who_has_ended)
     # Ctrl-C is meant for the process that gives the orders.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
-        ready, _, _ = select.select([channel.fileno(), woken], [], [])
-        if woken in ready:
-            with contextlib.suppress(BlockingIOError):
-                os.read(woken, 1000)
-            _tell_who_has_ended(channel)
-        if channel.fileno() in ready:
-            data, files, _, _ = socket.recv_fds(channel, LONGEST_ORDER_BYTES, 3)
-            if not data:
-                return None
-            order: dict[str, Any] = json.loads(data)
-            pid = os.fork()
-            if pid == 0:
-                signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                os.setsid()
-                for standard, mine in enumerate(files):
-                    os.dup2(mine, standard)
-                for file in (*files, woken, wakes):
-                    os.close(file)
-                channel.close()
-                return order
-            for file in files:
+        data, files, _, _ = socket.recv_fds(channel, LONGEST_ORDER_BYTES, 4)
+        if not data:
+            return None
+        *standard, status = files
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.setsid()
+            for number, mine in enumerate(standard):
+                os.dup2(mine, number)
+            for file in (*files, *running.values()):
                 os.close(file)
-            _tell(channel, started=pid)
+            channel.close()
+            order: dict[str, Any] = json.loads(data)
+            return order
+        for file in standard:
+            os.close(file)
+        _tell(status, pid)
+        running[pid] = status
+        tell_who_has_ended()  # It may have ended before it was in `running`.
 
 
-def _tell_who_has_ended(channel: socket.socket) -> None:
-    with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            _tell(channel, ended=ended[0], exit_code=os.waitstatus_to_exitcode(ended[1]))
-
-
-def _tell(channel: socket.socket, **message: int) -> None:
+def _tell(status: int, number: int) -> None:
     with contextlib.suppress(BrokenPipeError):
-        channel.send(json.dumps(message).encode())
+        os.write(status, number.to_bytes(_NUMBER_BYTES, "big", signed=True))
 
 
 def main() -> None:
