@@ -112,3 +112,14 @@ class TestEagerByAccident:
     def test_an_empty_list_is_told_what_to_pass(self) -> None:
         with pytest.raises(ValueError, match=r"strategy is empty: pass \[CooperativeStickyAssignor\(\)\]"):
             require()
+
+
+def test_what_no_group_could_vote_on_is_refused() -> None:
+    with pytest.raises(TypeError, match="has a class of an assignor in it and needs an instance"):
+        require(Ours)
+    with pytest.raises(ValueError, match="2 assignors with the name 'cooperative-sticky'"):
+        require(Ours(CooperativeSticky()), Ours(CooperativeSticky()))
+    with pytest.raises(
+        ValueError, match="'no-batch' runs under the cooperative protocol alone and 'range' un"
+    ):
+        require(Ours(CooperativeAlone()), Ours(Range()))

@@ -14,7 +14,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.errors import KafkaError
 
 import kafka_assignors_aiokafka
 from compat_tests.scenarios.in_process import InProcess, RecordingListener
@@ -143,7 +143,6 @@ class AIOKafkaInProcess(InProcess):
     topic_partition = TopicPartition
     listener_class = WaitingListener
     kafka_error = KafkaError
-    commit_errors = (IllegalStateError, CommitFailedError)
     stock_assignors = (RangePartitionAssignor, StickyPartitionAssignor)
 
     consumer_class = CooperativeAIOKafkaConsumer

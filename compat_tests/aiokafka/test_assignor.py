@@ -20,22 +20,16 @@ from aiokafka.protocol.metadata import MetadataResponse_v1
 
 import kafka_assignors_aiokafka as plugin
 from kafka_assignors.messages import NEVER_ASSIGNED
+from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES
 from kafka_assignors.wire import decode_assignment, decode_member
 from kafka_assignors.wire.consumer_protocol import decode_subscription
 from kafka_assignors_aiokafka import CHECKED, _stock
 from kafka_assignors_aiokafka._stock import topics_of
-from kafka_assignors_strategies import Priority, Rollout, Standby
+from kafka_assignors_strategies import Standby
 
-ASSIGNORS = {
-    "range": plugin.RangeAssignor,
-    "roundrobin": plugin.RoundRobinAssignor,
-    "sticky": plugin.StickyAssignor,
-    "cooperative-sticky": plugin.CooperativeStickyAssignor,
-    "rack-aware-sticky": plugin.RackAwareStickyAssignor,
+ASSIGNORS = {name: getattr(plugin, of_class) for of_class, name in ASSIGNOR_CLASSES.items()} | {
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
     "standby": partial(plugin.assignor, Standby()),
-    "priority": partial(plugin.assignor, Priority([["alerts"]])),
-    "rollout": partial(plugin.assignor, Rollout("2")),
 }
 
 

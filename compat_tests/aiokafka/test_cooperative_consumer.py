@@ -70,13 +70,6 @@ async def test_with_a_pattern_start_returns_with_the_first_assignment(group: Gro
 
 
 @with_group(orders=4)
-async def test_start_returns_after_the_listener_was_called(group: GroupOfMembers) -> None:
-    async with consuming(group, listener := Listener()) as consumer:
-        assert listener.calls == [("assigned", of(group, 0, 1, 2, 3))]
-        assert consumer.assignment() == of(group, 0, 1, 2, 3)
-
-
-@with_group(orders=4)
 async def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listener(
     group: GroupOfMembers,
 ) -> None:
@@ -109,9 +102,12 @@ async def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listen
 
 
 @with_group(orders=4)
-async def test_another_listener_is_told_what_is_owned(group: GroupOfMembers) -> None:
+async def test_start_returns_when_the_listener_was_told_what_is_owned_and_so_is_another_listener(
+    group: GroupOfMembers,
+) -> None:
     first, second = Listener(), Listener()
     async with consuming(group, first) as consumer:
+        assert first.calls == [("assigned", of(group, 0, 1, 2, 3))]
         consumer.subscribe(list(group.topics), listener=second)
         await until(lambda: second.told("assigned") == [of(group, 0, 1, 2, 3)])
         assert consumer.assignment() == of(group, 0, 1, 2, 3)

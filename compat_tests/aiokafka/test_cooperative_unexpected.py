@@ -201,9 +201,10 @@ def refuse(_: set[TopicPartition]) -> None:
 
 
 @with_group(orders=4)
-async def test_an_error_after_a_cancelled_call_is_raised_in_the_next(group: GroupOfMembers) -> None:
-    listener = Listener(revoked=refuse)
-    async with consuming(group, listener) as consumer:
+async def test_a_cancelled_call_leaves_the_error_of_a_listener_to_the_next_one_or_to_one_that_waits(
+    group: GroupOfMembers,
+) -> None:
+    async with consuming(group, Listener(revoked=refuse)) as consumer:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(consumer.getmany(timeout_ms=60_000), 0.1)
         async with consuming(group) as other:
@@ -212,13 +213,7 @@ async def test_an_error_after_a_cancelled_call_is_raised_in_the_next(group: Grou
                 await consumer.getmany()
         assert await consumer.getmany() == {}
 
-
-@with_group(orders=4)
-async def test_cancelled_read_leaves_the_error_of_a_listener_to_a_read_that_waits(
-    group: GroupOfMembers,
-) -> None:
-    listener = Listener(revoked=refuse)
-    async with consuming(group, listener) as consumer:
+        await until(lambda: len(consumer.assignment()) == 4)
         cancelled = asyncio.create_task(consumer.getmany(timeout_ms=60_000))
         waiting = asyncio.create_task(consumer.getone())
         await until(lambda: len(consumer._fetcher._fetch_waiters) == 2)

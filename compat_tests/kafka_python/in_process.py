@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.cooperative_sticky import (
     CooperativeStickyAssignor as StockCooperativeStickyAssignor,
 )
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import CommitFailedError, KafkaError
+from kafka.errors import KafkaError
 
 import kafka_assignors_kafka_python
 from compat_tests.scenarios.in_process import InProcess, RecordingListener
@@ -26,17 +26,12 @@ class Listener(RecordingListener, ConsumerRebalanceListener):  # type: ignore[mi
     pass
 
 
-def committed(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets in the client's form; they are numbers, or have it already."""
-    return {
-        tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at, "", -1)
-        for tp, at in offsets.items()
-    }
+def committed(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The offsets in the client's form."""
+    return {tp: OffsetAndMetadata(at, "", -1) for tp, at in offsets.items()}
 
 
 class Consumer(CooperativeKafkaConsumer):
-    """A consumer that also commits offsets that are numbers."""
-
     @property
     def coordinator(self) -> Any:
         return self._coordinator
@@ -44,9 +39,6 @@ class Consumer(CooperativeKafkaConsumer):
     @property
     def member(self) -> Any:
         return self._coordinator.member
-
-    def commit(self, offsets: Any = None, timeout_ms: int | None = None) -> None:
-        super().commit(offsets and committed(offsets), timeout_ms)
 
 
 @contextlib.contextmanager
@@ -81,7 +73,6 @@ class KafkaPythonInProcess(InProcess):
     topic_partition = TopicPartition
     listener_class = Listener
     kafka_error = KafkaError
-    commit_errors = (CommitFailedError,)
     stock_assignors = (
         RangePartitionAssignor,
         StockCooperativeStickyAssignor,

@@ -12,20 +12,14 @@ from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.consumer import ConsumerCoordinator
 
 import kafka_assignors_kafka_python as plugin
+from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES
 from kafka_assignors_kafka_python import _assignor
 from kafka_assignors_kafka_python._releases import CHECKED, IS_2, is_release_2
-from kafka_assignors_strategies import Priority, Rollout, Standby
+from kafka_assignors_strategies import Standby
 
-ASSIGNORS = {
-    "range": plugin.RangeAssignor,
-    "roundrobin": plugin.RoundRobinAssignor,
-    "sticky": plugin.StickyAssignor,
-    "cooperative-sticky": plugin.CooperativeStickyAssignor,
-    "rack-aware-sticky": plugin.RackAwareStickyAssignor,
+ASSIGNORS = {name: getattr(plugin, of_class) for of_class, name in ASSIGNOR_CLASSES.items()} | {
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
     "standby": partial(plugin.assignor, Standby()),
-    "priority": partial(plugin.assignor, Priority([["alerts"]])),
-    "rollout": partial(plugin.assignor, Rollout("2")),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove
 from kafka.errors import KafkaError
 from kafka.structs import MemberState
@@ -26,10 +26,6 @@ MOST_OPEN = 50
 """The limit of open commits in these tests, instead of 5,000."""
 
 
-def at(offset: Any, metadata: Any = "") -> OffsetAndMetadata:
-    return OffsetAndMetadata(offset, metadata, -1)
-
-
 def test_a_revocation_goes_on_after_its_commit_failed_for_an_offset_that_cannot_be_sent(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -45,7 +41,7 @@ def test_a_revocation_goes_on_after_its_commit_failed_for_an_offset_that_cannot_
             polling_until(lambda: listener.told("revoked"), consumer)
             assert listener.told("revoked") == [{going}]
             polling_until(lambda: consumer.assignment() == {staying}, consumer)
-            consumer.commit({staying: at(4)})
+            consumer.commit(committed({staying: 4}))
         (record,) = [one for one in caplog.records if "could not be committed" in one.message]
         assert record.levelname == "ERROR"
         assert record.exc_info is not None
@@ -54,7 +50,7 @@ def test_a_revocation_goes_on_after_its_commit_failed_for_an_offset_that_cannot_
 
 
 def ask_for_commits(consumer: CooperativeKafkaConsumer, tp: TopicPartition, count: int) -> list[Any]:
-    return [consumer.commit_async({tp: at(offset)}, lambda *outcome: None) for offset in range(count)]
+    return [consumer.commit_async(committed({tp: offset}), lambda *outcome: None) for offset in range(count)]
 
 
 def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
@@ -71,7 +67,7 @@ def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
         may_go_on = threading.Event()
         consumer._coordinator._manager.call_soon(may_go_on.wait)  # The I/O thread takes no commits meanwhile.
         futures = ask_for_commits(consumer, tp, MOST_OPEN)
-        refused = consumer.commit_async({tp: at(7)}, lambda offsets, outcome: answered.append(outcome))
+        refused = consumer.commit_async(committed({tp: 7}), lambda offsets, outcome: answered.append(outcome))
         assert isinstance(refused.exception, TooManyCommitsError)
         assert refused.retriable()
         may_go_on.set()
@@ -79,7 +75,7 @@ def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
         assert all(future.succeeded() for future in futures)
         assert answered == [refused.exception]
         assert consumer.committed(tp) == MOST_OPEN - 1
-        consumer.commit_async({tp: at(8)})
+        consumer.commit_async(committed({tp: 8}))
         polling_until(lambda: consumer.committed(tp) == 8, consumer)
 
 
@@ -87,8 +83,8 @@ def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
 
 
 @contextlib.contextmanager
-def transactional_producer(group: GroupOfMembers, name: str = "producer") -> Iterator[Any]:
-    producer = KafkaProducer(bootstrap_servers=group.kafka.bootstrap, transactional_id=f"{group.id}-{name}")
+def transactional_producer(group: GroupOfMembers) -> Iterator[Any]:
+    producer = KafkaProducer(bootstrap_servers=group.kafka.bootstrap, transactional_id=group.id)
     try:
         producer.init_transactions()
         yield producer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +20,14 @@ from compat_tests.kafka_python.in_process import (
     consuming,
     of,
 )
-from compat_tests.scenarios.in_process import ConsumerScenarios, WeightScenarios, polling_until, share
+from compat_tests.scenarios.in_process import (
+    ConsumerScenarios,
+    WeightScenarios,
+    polling_until,
+    read_by_partition,
+    read_first,
+    share,
+)
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -37,9 +44,6 @@ class AsyncListener(AsyncConsumerRebalanceListener):
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         await self._revoked(revoked)
-
-    async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        pass
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         pass
@@ -73,7 +77,7 @@ def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records
                     read |= consumer.poll(timeout_ms=poll_ms).keys()
 
 
-def test_an_async_listener_can_await_a_commit_and_its_error_is_raised(kafka: Kafka) -> None:
+def test_an_async_listener_can_await_a_commit_and_its_error_is_raised_also_by_close(kafka: Kafka) -> None:
     async def commit(revoked: set[TopicPartition]) -> None:
         await first.commit_async(committed({tp: first.position(tp) for tp in revoked}))
         raise ValueError("I will not")
@@ -81,16 +85,15 @@ def test_an_async_listener_can_await_a_commit_and_its_error_is_raised(kafka: Kaf
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         group.produce(10)
         with consuming(group, AsyncListener(commit)) as first:
-            read: set[TopicPartition] = set()
-            while len(read) < 4:
-                read |= first.poll(timeout_ms=100).keys()
+            read_first(first, 4)
             with consuming(group) as second:
                 with pytest.raises(KafkaError, match=r"on_partitions_revoked of .* failed: .*I will not"):
                     share(group, first, second)
                 share(group, first, second)
                 assert {second.position(tp) for tp in second.assignment()} == {10}
-            with pytest.raises(KafkaError, match="I will not"):
-                first.close()
+                with pytest.raises(KafkaError, match="I will not"):
+                    first.close()
+                share(group, second)  # The first one has left all the same.
 
 
 def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kafka) -> None:
@@ -104,10 +107,8 @@ def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kaf
             read: dict[TopicPartition, int] = {}
             while len(read) < 4:
                 for tp, records in first.poll(timeout_ms=100).items():
-                    read[tp] = read.get(tp, 0) + len(records)
+                    read[tp] = len(records)
                     first.pause(tp)
-            positions = {tp: first.position(tp) for tp in first.assignment()}
-            assert positions == read
             polling_until(lambda: len(buffers(first)) == 4, first)
             buffered = buffers(first)
             with consuming(group) as second:
@@ -119,22 +120,8 @@ def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kaf
                 assert {tp: first.position(tp) for tp in stayed} == {tp: read[tp] for tp in stayed}
                 assert second.paused() == set()
                 first.resume(*stayed)
-                while sum(read[tp] for tp in stayed) < 20:
-                    for tp, records in first.poll(timeout_ms=100).items():
-                        assert records[0].offset == read[tp]
-                        read[tp] += len(records)
-
-
-def test_close_raises_the_error_of_a_listener_after_the_consumer_has_left(kafka: Kafka) -> None:
-    def refuse(_: set[TopicPartition]) -> None:
-        raise ValueError("I will not")
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group) as second:
-        with consuming(group, Listener(revoked=refuse)) as first:
-            share(group, first)
-            with pytest.raises(KafkaError, match="I will not"):
-                first.close()
-        share(group, second)
+                rest = {tp: 10 - read[tp] for tp in stayed}
+                assert read_by_partition(first, sum(rest.values())) == rest
 
 
 def test_poll_does_not_miss_that_it_knows_where_to_begin(kafka: Kafka) -> None:
@@ -212,14 +199,7 @@ def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(ka
         first.subscribe(list(group.topics), listener=listener)
         share(group, first)
         group.produce(10)
-        positions: dict[TopicPartition, int] = {}
-
-        def has_read() -> bool:
-            for tp, records in first.poll(timeout_ms=20).items():
-                positions[tp] = records[-1].offset + 1
-            return list(positions.values()) == [20] * 4
-
-        polling_until(has_read)
+        polling_until(lambda: [first.position(tp) for tp in first.assignment()] == [20] * 4, first)
         listener.calls.clear()
         with consuming(group) as third:
             share(group, first, third)
@@ -267,13 +247,6 @@ def test_a_poll_waits_for_at_most_half_of_the_poll_interval() -> None:
 # ---- topics that are created again, under a consumer of the default metadata age
 
 
-@pytest.fixture
-def group(kafka: Kafka) -> Iterator[GroupOfMembers]:
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
-        group.produce(5)
-        yield group
-
-
 def recreate(group: GroupOfMembers, consumer: CooperativeKafkaConsumer) -> None:
     """Delete the topic and create it again; the metadata of the consumer never lack it.
 
@@ -310,27 +283,22 @@ def read_offsets(consumer: CooperativeKafkaConsumer, each: int) -> dict[TopicPar
     return offsets
 
 
-@pytest.mark.parametrize(("new", "is_committed"), [(3, True), (9, False)])
-def test_all_records_of_a_recreated_topic_come(group: GroupOfMembers, new: int, is_committed: bool) -> None:
-    with consuming(group) as consumer:
-        old = read_offsets(consumer, 5)
-        assert {tuple(found) for found in old.values()} == {(0, 1, 2, 3, 4)}
+@pytest.mark.parametrize(
+    ("old", "new", "is_committed"),
+    [(5, 3, True), (5, 9, False), (1, 7, False)],
+    ids=["committed", "more than before", "old ones in the buffer"],
+)
+def test_all_records_of_a_recreated_topic_come_and_no_old_one(
+    kafka: Kafka, old: int, new: int, is_committed: bool
+) -> None:
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
+        consuming(group, max_poll_records=old) as consumer,
+    ):
+        group.produce(5)
+        read_offsets(consumer, old)
         if is_committed:
             consumer.commit()
         recreate(group, consumer)
         group.produce(new)
         assert {tuple(found) for found in read_offsets(consumer, new).values()} == {tuple(range(new))}
-
-
-def test_records_that_were_fetched_of_the_old_topic_are_not_taken_for_those_of_the_new_one(
-    group: GroupOfMembers,
-) -> None:
-    with consuming(group, max_poll_records=1) as consumer:
-        seen = {tp: [] for tp in read_offsets(consumer, 1)}
-        recreate(group, consumer)
-        group.produce(7)
-        deadline = time.monotonic() + HANG_S
-        while any(found != [*range(7)] for found in seen.values()):
-            assert time.monotonic() < deadline, seen
-            for tp, records in consumer.poll(timeout_ms=50).items():
-                seen[tp].extend(record.offset for record in records)

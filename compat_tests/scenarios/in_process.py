@@ -15,7 +15,6 @@ import pytest
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.strategies_of_others import CooperativeOnly
 from compat_tests.support.told_listener import ToldListener
 from compat_tests.support.weights import lag, silent_server
 from kafka_assignors_strategies import Weighted
@@ -29,7 +28,6 @@ class InProcess(ABC):
         plugin, sources: the modules of our assignors and of the sources of weights.
         topic_partition, listener_class: the client's TopicPartition, and a listener that records its calls.
         kafka_error: the client's KafkaError.
-        commit_errors: what a commit of a revoked partition may raise.
         stock_assignors: what the client's own consumer takes as an assignor.
         consumer_class: our consumer.
         of_client: the arguments of the client's own consumer.
@@ -42,7 +40,6 @@ class InProcess(ABC):
     topic_partition: Callable[[str, int], Any]
     listener_class: Callable[..., Any]
     kafka_error: type[Exception]
-    commit_errors: tuple[type[Exception], ...]
     stock_assignors: Sequence[Any]
     consumer_class: type[Any]
     of_client: frozenset[str]
@@ -56,9 +53,8 @@ class InProcess(ABC):
     def consuming(self, group: GroupOfMembers, listener: Any = None, **settings: Any) -> Any:
         """A context manager with a consumer of the group's topics, from their beginning, without autocommit.
 
-        It has the methods of the client's consumer, and in addition `poll(timeout_ms)`, `commit` with numbers
-        as offsets, `close()`, `coordinator`, and `member`, the state of the protocol. A listener has it as
-        `consumer`.
+        It has the methods of the client's consumer, and in addition `poll(timeout_ms)`, `close()`,
+        `coordinator`, and `member`, the state of the protocol. A listener has it as `consumer`.
         """
 
     def of(self, group: GroupOfMembers, *numbers: int) -> set[Any]:
@@ -114,11 +110,6 @@ def joining(consumer: Any) -> bool:
     return bool(consumer.member.phase.name == "JOINING")
 
 
-def owned_by(group: GroupOfMembers, name: str) -> list[int]:
-    reports = group.members[name].reports("assigned")
-    return list(reports[-1]["partitions"].get(group.topic("orders"), [])) if reports else []
-
-
 def read_first(consumer: Any, partitions: int) -> dict[int, int]:
     """The first offset that is read of each of so many partitions."""
     first: dict[int, int] = {}
@@ -148,31 +139,6 @@ class ConsumerScenarios(InProcess):
         assert self.of_client - declared == set()
         assert OUR_OWN <= declared - self.of_client <= OUR_OWN | self.of_some_releases
 
-    @pytest.mark.parametrize(
-        ("strategies", "kind", "message"),
-        [
-            (lambda ours: [ours.CooperativeStickyAssignor], TypeError, r"pass \[CooperativeS"),
-            (lambda ours: [], ValueError, "is empty: pass"),
-            (lambda ours: ours.CooperativeStickyAssignor(), TypeError, "must be a list"),
-            (
-                lambda ours: [ours.CooperativeStickyAssignor(), ours.CooperativeStickyAssignor()],
-                ValueError,
-                "2 assignors with the name 'cooperative-sticky'",
-            ),
-            (
-                lambda ours: [ours.assignor(CooperativeOnly()), ours.StickyAssignor()],
-                ValueError,
-                "'test-cooperative-only' runs under the cooperative protocol alone and 'sticky' under the",
-            ),
-        ],
-    )
-    def test_strategies_that_are_no_list_of_ours_are_refused_at_construction(
-        self, strategies: Callable[[Any], Any], kind: type[Exception], message: str
-    ) -> None:
-        given = strategies(self.plugin)
-        with pytest.raises(kind, match=message):
-            self.construct(group_id="g", partition_assignment_strategy=given)
-
     def test_what_is_no_assignor_of_ours_is_refused(self) -> None:
         for given in (*self.stock_assignors, "range", "roundrobin", object):
             with pytest.raises(TypeError, match=f"is not an assignor of {self.plugin.__name__}"):
@@ -184,29 +150,6 @@ class ConsumerScenarios(InProcess):
     ) -> None:
         with pytest.raises(TypeError, match=f"{[*settings][-1]} must be"):
             self.construct(**settings)
-
-    def test_listener_commits_revoked_partitions_and_a_later_commit_of_them_fails(self, kafka: Kafka) -> None:
-        committed: dict[Any, int] = {}
-
-        def commit(revoked: set[Any]) -> None:
-            positions = {tp: first.position(tp) for tp in revoked}
-            first.commit(positions)
-            committed.update(positions)
-
-        listener = self.listener(revoked=commit)
-        with GroupOfMembers(kafka, self.program, {"orders": 4}) as group:
-            group.produce(10)
-            with self.consuming(group, listener) as first:
-                read_by_partition(first, 40)
-                with self.consuming(group) as second:
-                    share(group, first, second)
-                    (moved,) = listener.told("revoked")
-                    assert moved == second.assignment()
-                    assert committed == dict.fromkeys(moved, 10)
-                    assert {tp: second.position(tp) for tp in moved} == committed
-                    with pytest.raises(self.commit_errors):
-                        first.commit({next(iter(moved)): 3})
-                    assert {tp: second.committed(tp) for tp in moved} == committed
 
     def test_a_position_that_the_listener_sets_is_where_consumption_begins(self, kafka: Kafka) -> None:
         def seek(assigned: set[Any]) -> None:
@@ -261,26 +204,6 @@ class ConsumerScenarios(InProcess):
             polling_until(lambda: len(consumer.assignment()) == 2, consumer)
             group.create_topic("late", 1)
             polling_until(lambda: len(consumer.assignment()) == 3, consumer)
-
-    def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_not_join(
-        self, kafka: Kafka
-    ) -> None:
-        with (
-            GroupOfMembers(kafka, self.program, {"orders": 4}) as group,
-            self.consuming(group) as first,
-        ):
-            group.start("frozen", ["cooperative-sticky"], session_timeout_ms=int(HANG_S * 1000))
-            polling_until(lambda: len(owned_by(group, "frozen")) == len(first.assignment()) == 2, first)
-            group.freeze("frozen")
-            group.start("newcomer", ["cooperative-sticky"])
-            polling_until(lambda: joining(first), first)
-            group.produce(10)
-            read = read_by_partition(first, 20)
-            first.commit()
-            assert {tp: first.committed(tp) for tp in read} == dict.fromkeys(read, 10)
-            assert joining(first)
-            group.thaw("frozen")
-            polling_until(lambda: len(owned_by(group, "newcomer")) == 1, first)
 
 
 class WeightScenarios(InProcess):

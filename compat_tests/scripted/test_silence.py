@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from compat_tests.scripted.broker import VERSIONS, Answer, Closed, Code, Held, Late, Never, Request
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import User, each_client
+from compat_tests.scripted.users import TOPIC, User, each_client
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.rebalance import lease
 
@@ -109,6 +109,17 @@ async def test_a_join_is_waited_for_as_long_as_the_slowest_member_may_take(user:
     answered = len(group.requests)
     await group.until(lambda: is_answered(group, answered))
     assert [len(group.sent(api, since=since)) for api in late] == [1, 1]
+
+
+@each_client()
+async def test_records_and_commits_flow_while_a_join_has_no_answer(user: User, group: Group) -> None:
+    released = asyncio.Event()
+    join = await join_unanswered(group, Held(released))
+    assert await user.consumes(40)
+    assert await user.call("commit", {user.partition(TOPIC, 0): 5}) == "ok"
+    assert group.committed[TOPIC, 0] == 5
+    assert not join.answered
+    released.set()
 
 
 @each_client(session_timeout_ms=SESSION_S * 1000)
