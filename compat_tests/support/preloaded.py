@@ -156,9 +156,19 @@ class Nursery:
         return PreloadedProcess(status, open(stdin, "wb"))  # its owner closes it
 
 
-@functools.cache
 def nursery() -> Nursery:
     """The nursery of this process."""
+    # Threads that start their first members at the same time would each make one, and all but one would end
+    # when nothing refers to them any more.
+    with _starting:
+        return _nursery()
+
+
+_starting = threading.Lock()
+
+
+@functools.cache
+def _nursery() -> Nursery:
     return Nursery()
 
 
