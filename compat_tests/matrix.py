@@ -58,13 +58,8 @@ class Result:
         unfinished.replace(target)
 
     def counts(self) -> str:
-        parts = [
-            f"{self.passed} passed",
-            *(f"{self.failed} failed" for _ in range(self.failed > 0)),
-            *(f"{self.skipped} skipped" for _ in range(self.skipped > 0)),
-            *(f"{self.deselected} left out" for _ in range(self.deselected > 0)),
-        ]
-        return ", ".join(parts)
+        others = {"failed": self.failed, "skipped": self.skipped, "left out": self.deselected}
+        return ", ".join([f"{self.passed} passed", *(f"{n} {what}" for what, n in others.items() if n)])
 
 
 def read_results(folder: Path) -> list[Result]:

@@ -62,6 +62,9 @@ def overall(results: Sequence[Result]) -> str:
     head = ["assignor", "groups", "balanced", "and least moved", "and least rack misses", "best"]
     head += ["moves again", "never settles", "crashed", "invalid"]
     wishes = ("balanced", "least_moved", "least_misses", "best", "moves_again")
+    by_assignor: dict[str, list[Verdict]] = {}
+    for result in results:
+        by_assignor.setdefault(result.assignor, []).append(result.verdict)
     rows = [
         [
             assignor,
@@ -69,7 +72,7 @@ def overall(results: Sequence[Result]) -> str:
             *(sum(getattr(verdict, wish) for verdict in verdicts) for wish in wishes),
             *(sum(v.end is end for v in verdicts) for end in (End.NEVER_SETTLES, End.CRASHED, End.INVALID)),
         ]
-        for assignor, verdicts in _by_assignor(results).items()
+        for assignor, verdicts in by_assignor.items()
     ]
     return markdown(head, rows)
 
@@ -97,13 +100,6 @@ def ended_badly(results: Sequence[Result]) -> str:
         for (name, end), them in seen.items()
     ]
     return markdown(["assignor", "how", "groups", "the first"], rows)
-
-
-def _by_assignor(results: Sequence[Result]) -> dict[str, list[Verdict]]:
-    verdicts: dict[str, list[Verdict]] = {}
-    for result in results:
-        verdicts.setdefault(result.assignor, []).append(result.verdict)
-    return verdicts
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

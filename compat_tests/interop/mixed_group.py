@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,24 +109,6 @@ class MixedGroup(GroupOfMembers):
             self.join(kind)
             self.settle()
 
-    @contextmanager
-    def _being_written(self) -> Iterator[None]:
-        """Write records to every partition during the block."""
-        over = threading.Event()
-
-        def write() -> None:
-            while not over.wait(_WRITE_EVERY_S):
-                self.produce(1)
-                self._produced += 1
-
-        with ThreadPoolExecutor(1) as writer:
-            written = writer.submit(write)
-            try:
-                yield
-            finally:
-                over.set()
-                written.result()
-
     def come_to_rest(self) -> Settled:
         """Wait until the group has settled and no member requests another generation."""
         settled = self.settle()
@@ -141,9 +122,21 @@ class MixedGroup(GroupOfMembers):
     def watch(self, event: Callable[[], object]) -> Observed:
         """The effect of `event` on a group at rest, until it rests again. Records are written meanwhile."""
         before = self._recorded.generations()[-1]
-        with self._being_written():
-            event()
-            self.come_to_rest()
+        over = threading.Event()
+
+        def write() -> None:
+            while not over.wait(_WRITE_EVERY_S):
+                self.produce(1)
+                self._produced += 1
+
+        with ThreadPoolExecutor(1) as writer:
+            written = writer.submit(write)
+            try:
+                event()
+                self.come_to_rest()
+            finally:
+                over.set()
+            written.result()
         self.wait_until_consumed(self._produced)
         seen = [g for g in self._recorded.generations() if g.number >= before.number]
         leaders = frozenset(self._kinds[generation.leader].label for generation in seen[1:])

@@ -68,9 +68,20 @@ def assignor_of(spec: MemberSpec, name: str, *, stock: bool = False) -> Any:
     )
 
 
-def optional_settings(spec: MemberSpec) -> dict[str, Any]:
-    """The settings that are optional for a member, or that only some versions of the consumer have."""
-    settings: dict[str, Any] = {}
+def settings_of(spec: MemberSpec, *, stock: bool = False) -> dict[str, Any]:
+    """The arguments of the member's consumer; some only if they are given, or if the release has them."""
+    settings: dict[str, Any] = {
+        "bootstrap_servers": spec.bootstrap,
+        "group_id": spec.group,
+        "client_id": spec.name,
+        "partition_assignment_strategy": [assignor_of(spec, name, stock=stock) for name in spec.assignors],
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": spec.session_timeout_ms,
+        "heartbeat_interval_ms": spec.heartbeat_interval_ms,
+        "enable_auto_commit": spec.auto_commit,
+        "auto_commit_interval_ms": 500,
+        "metadata_max_age_ms": spec.metadata_max_age_ms,
+    }
     if spec.rebalance_timeout_ms is not None:
         settings["max_poll_interval_ms"] = spec.rebalance_timeout_ms
     if spec.max_poll_interval_ms is not None:
@@ -114,19 +125,7 @@ def consume(
     stock = consumer_class is KafkaConsumer
     consumer = None
     try:
-        consumer = consumer_class(
-            bootstrap_servers=spec.bootstrap,
-            group_id=spec.group,
-            client_id=spec.name,
-            partition_assignment_strategy=[assignor_of(spec, name, stock=stock) for name in spec.assignors],
-            auto_offset_reset="earliest",
-            session_timeout_ms=spec.session_timeout_ms,
-            heartbeat_interval_ms=spec.heartbeat_interval_ms,
-            enable_auto_commit=spec.auto_commit,
-            auto_commit_interval_ms=500,
-            metadata_max_age_ms=spec.metadata_max_age_ms,
-            **optional_settings(spec),
-        )
+        consumer = consumer_class(**settings_of(spec, stock=stock))
         listener = listener_class(spec, reporter, consumer)
         consumer.subscribe(() if spec.pattern else spec.topics, pattern=spec.pattern, listener=listener)
         # A stock leader that does not know a topic learns of it as it assigns, and joins again. If that join

@@ -56,13 +56,7 @@ class WatchProcess:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is not None:
             print("---- watch", *self.lines, sep="\n", file=sys.stderr)
-        self.kill()
-
-    def kill(self) -> None:
-        """Send SIGKILL."""
-        self._process.kill()
-        self._process.wait(HANG_S)
-        self._reader.join(HANG_S)
+        self.end(signal.SIGKILL)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send the signal, wait for the end, and return the exit code."""

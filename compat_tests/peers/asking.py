@@ -74,20 +74,16 @@ def _python(client: str) -> Callable[[list[str]], list[str]]:
 
 
 @functools.cache
-def _built_go_program() -> str:
+def _go_program() -> str:
     source = Path(__file__).parent / "franzgo"
     target = ROOT / ".cache" / "franz-go-assignors"
     subprocess.run(["go", "build", "-o", target, "."], cwd=source, check=True)
     return str(target)
 
 
-def _franz_go(assignors: list[str]) -> list[str]:
-    return [_built_go_program(), *assignors]
-
-
 _PROGRAMS = {
     "Java": _java,
-    "franz-go": _franz_go,
+    "franz-go": lambda assignors: [_go_program(), *assignors],
     "kafka-python": _python("kafka-python"),
     "aiokafka": _python("aiokafka"),
 }

@@ -37,14 +37,11 @@ def instructions(dockerfile: Path) -> list[tuple[str, str]]:
 def find_engine() -> str | None:
     """The name of a container engine that works."""
     for name in ("docker", "podman"):
-        if shutil.which(name) and _succeeds([name, "info"]):
-            return name
+        if shutil.which(name):
+            done = subprocess.run([name, "info"], capture_output=True, timeout=HANG_S, check=False)
+            if done.returncode == 0:
+                return name
     return None
-
-
-def _succeeds(command: list[str]) -> bool:
-    done = subprocess.run(command, capture_output=True, timeout=HANG_S, check=False)
-    return done.returncode == 0
 
 
 def build(dockerfile: Path, context: Path, folder: Path, state: Path) -> Image:

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 
 _ADMIN_TIMEOUT_S = HANG_S
 _ATTEMPT_TIMEOUT_S = 5.0
@@ -131,11 +131,10 @@ class Kafka:
             raise KafkaError(f"cannot reassign topic {topic}: error code {error_code}")
         racks = self.racks()
         wanted = [{racks[broker] for broker in brokers} for brokers in replicas]
-        deadline = time.monotonic() + _ADMIN_TIMEOUT_S
-        while [set(found) for found in self.describe_topics([topic])[0].replica_racks] != wanted:
-            if time.monotonic() > deadline:
-                raise KafkaError(f"topic {topic} was not reassigned within {_ADMIN_TIMEOUT_S:g} s")
-            time.sleep(0.1)
+        wait_for(
+            f"the reassignment of topic {topic}",
+            lambda: [set(found) for found in self.describe_topics([topic])[0].replica_racks] == wanted,
+        )
 
     def leaders(self, topic: str) -> list[int]:
         """The id of each partition's leader."""
@@ -185,18 +184,16 @@ class Kafka:
 
         Otherwise a client that asks another broker right after the change may see the old state.
         """
-        deadline = time.monotonic() + _ADMIN_TIMEOUT_S
+
+        def shows_it() -> bool:
+            found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
+            return len(found) == partitions and all(p.leader >= 0 for p in found.values())
+
         for server in self.bootstrap.split(","):
-            with self.admin(f"read the metadata of topic {topic}", server) as admin:
-                while True:
-                    found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
-                    if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
-                        break
-                    if time.monotonic() > deadline:
-                        raise KafkaError(
-                            f"topic {topic}: not all of its {partitions} partitions have a leader at {server}"
-                        )
-                    time.sleep(0.05)
+            with self.admin(
+                f"see all leaders of the {partitions} partitions of topic {topic}", server
+            ) as admin:
+                wait_for("them", shows_it)
 
     @contextlib.contextmanager
     def admin(self, what: str, servers: str = "") -> Iterator[Any]:

@@ -47,14 +47,11 @@ _QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 @dataclass(slots=True)
 class _Broker:
     id: int
-    rack: str
+    folder: Path
     port: int
     controller_port: int
-    folder: Path
-    proxied_port: int | None = None
-    """The port of the listener PROXIED; None if there is no proxy."""
-    advertised_port: int | None = None
-    """The port of the proxy."""
+    proxied_port: int
+    """The port of the listener PROXIED, if there is a proxy."""
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -171,16 +168,15 @@ class KafkaCluster(Kafka):
 
     def start(self, broker: int) -> None:
         """Start a stopped or killed broker with its old port and data, and wait until it serves."""
-        found = self._broker(broker)
         if broker in self.pids:
             raise KafkaError(f"broker {broker} is running already")
-        self._launch(found)
+        self._launch(self._brokers[broker])
         self._wait_ready()
 
     def lose_log(self, broker: int, topic: str, partition: int) -> None:
         """Restart a broker without its log of a partition, as after a lost disk; it creates an empty log."""
         self.stop(broker)
-        shutil.rmtree(self._broker(broker).folder / "data" / f"{topic}-{partition}")
+        shutil.rmtree(self._brokers[broker].folder / "data" / f"{topic}-{partition}")
         self.start(broker)
 
     def restart(self, broker: int) -> None:
@@ -188,13 +184,8 @@ class KafkaCluster(Kafka):
         self.stop(broker)
         self.start(broker)
 
-    def _broker(self, broker: int) -> _Broker:
-        if broker not in self._brokers:
-            raise KafkaError(f"no broker {broker}; there are {sorted(self._brokers)}")
-        return self._brokers[broker]
-
     def _end(self, broker: int, number: signal.Signals) -> None:
-        found = self._broker(broker)
+        found = self._brokers[broker]
         if found.process is None:
             raise KafkaError(f"broker {broker} is not running")
         self._processes.stop(found.process, number)
@@ -215,16 +206,11 @@ class KafkaCluster(Kafka):
     def _try_to_start(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="kafka-"))
         self._processes.own_folder(folder)
-        ports = list(self._choose_ports(2 * self._count))
+        ports = iter(self._choose_ports(2 * self._count))
         self._brokers = {
-            i + 1: _Broker(i + 1, RACKS[i], ports[2 * i], ports[2 * i + 1], folder / f"broker-{i + 1}")
-            for i in range(self._count)
+            id: _Broker(id, folder / f"broker-{id}", next(ports), next(ports), *free_ports(1))
+            for id in range(1, self._count + 1)
         }
-        if self._proxy is not None:
-            proxied_ports = self._choose_ports(self._count)
-            for broker, port in zip(self._brokers.values(), proxied_ports, strict=True):
-                broker.proxied_port = port
-                broker.advertised_port = self._proxy.forward(broker.id, port)
         self._format(_random_id())
         for broker in self._brokers.values():
             self._launch(broker)
@@ -300,14 +286,15 @@ class KafkaCluster(Kafka):
         copies = min(3, self._count)
         advertised = f"PLAINTEXT://127.0.0.1:{broker.port}"
         listeners = f"{advertised},CONTROLLER://127.0.0.1:{broker.controller_port}"
-        if broker.proxied_port is not None:
+        if self._proxy is not None:
             listeners += f",PROXIED://127.0.0.1:{broker.proxied_port}"
-            advertised += f",PROXIED://127.0.0.1:{broker.advertised_port}"
+            port_of_proxy = self._proxy.forward(broker.id, broker.proxied_port)
+            advertised += f",PROXIED://127.0.0.1:{port_of_proxy}"
         voters = ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in self._brokers.values())
         return {
             "process.roles": "broker,controller",
             "node.id": broker.id,
-            "broker.rack": broker.rack,
+            "broker.rack": RACKS[broker.id - 1],
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,

@@ -167,8 +167,9 @@ class Reporter(logging.Handler):
     def consumed(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
         self.report("consumed", topic=topic, partition=partition, offsets=list(offsets))
 
-    def failed(self, error: BaseException) -> None:
-        self.report("failed", error=f"{type(error).__name__}: {error}")
+    def failed(self, error: BaseException, event: str = "failed", **fields: Any) -> None:
+        """The application ends with this error, or `event` says what has failed."""
+        self.report(event, **fields, error=f"{type(error).__name__}: {error}")
 
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> Mapping[str, list[int]]:

@@ -30,14 +30,13 @@ class Reversed(Strategy):
 
 
 @dataclass(frozen=True)
-class Forgetful(Strategy):
+class Forgetful(Reversed):
     """Leaves out the last partition of every topic; a leader must reject this."""
 
     name: str = "test-forgetful"
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
-        whole = Reversed().assign(group).members
+        whole = super().assign(group).members
         return Assignment(
             {
                 member_id: {
@@ -51,20 +50,19 @@ class Forgetful(Strategy):
 
 
 @dataclass(frozen=True)
-class Witness(Strategy):
-    """`Reversed`; members send their instance ids, and the leader logs the group as JSON."""
+class Witness(Reversed):
+    """Members send their instance ids, and the leader logs the group as JSON."""
 
     log: ClassVar = logging.getLogger(STRATEGIES)
 
     name: str = "test-witness"
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def member_data(self, member: MemberContext) -> bytes:
         return (member.instance_id or "").encode()
 
     def assign(self, group: Group) -> Assignment:
         self.log.warning("%s", json.dumps(self._seen(group)))
-        return Reversed().assign(group)
+        return super().assign(group)
 
     def _seen(self, group: Group) -> dict[str, Any]:
         return {
@@ -88,11 +86,8 @@ class Witness(Strategy):
 
 
 @dataclass(frozen=True)
-class CooperativeOnly(Strategy):
+class CooperativeOnly(CooperativeSticky):
     """`CooperativeSticky` without the eager protocol."""
 
     name: str = "test-cooperative-only"
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
-
-    def assign(self, group: Group) -> Assignment:
-        return CooperativeSticky().assign(group)

@@ -56,9 +56,7 @@ class CopyingMember(aiokafka_member.Member):
         try:
             await asyncio.wait_for(self._transaction(producer, tp, records), _TRANSACTION_TIMEOUT_S)
         except (KafkaError, asyncio.TimeoutError) as error:
-            self._reporter.report(
-                "transaction_failed", partitions=by_topic([tp]), error=f"{type(error).__name__}: {error}"
-            )
+            self._reporter.failed(error, "transaction_failed", partitions=by_topic([tp]))
             await self._give_up([tp])
 
     async def _transaction(
@@ -87,7 +85,7 @@ class CopyingMember(aiokafka_member.Member):
             committed = await asyncio.wait_for(self._consumer.committed(tp), _PRODUCER_TIMEOUT_S)
             self._consumer.seek(tp, committed or 0)
         except (KafkaError, asyncio.TimeoutError) as error:
-            self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+            self._reporter.failed(error, "raised")
             await self._end(producer)
         else:
             self._producers[tp] = producer

@@ -38,21 +38,16 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._spec = spec
         self._reporter = Reporter()
         self._application = Application(self._reporter, spec.name)
-        self._consumer = CooperativeAIOKafkaConsumer(**self._settings())
+        self._consumer = self._made()
         loop = asyncio.get_running_loop()
-        self._orders = ChaosOrders(
-            freeze=lambda stand_still: loop.call_soon_threadsafe(self._freeze, stand_still),
-        )
+        self._orders = ChaosOrders(lambda stand_still: loop.call_soon_threadsafe(self._freeze, stand_still))
         if spec.warm_s is not None:
             self.on_partitions_warming = self._warm
         self._stopping = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
 
-    def _settings(self) -> dict[str, Any]:
-        return {
-            **settings_of(self._spec),
-            "request_timeout_ms": REQUEST_TIMEOUT_MS,
-        }
+    def _made(self) -> CooperativeAIOKafkaConsumer:
+        return CooperativeAIOKafkaConsumer(**settings_of(self._spec), request_timeout_ms=REQUEST_TIMEOUT_MS)
 
     async def run(self) -> None:
         try:
@@ -85,12 +80,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             try:
                 return await self._consumer.start()
             except KafkaConnectionError as error:
-                self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+                self._reporter.failed(error, "raised")
                 await self._consumer.stop()
                 if self._stopping.is_set():
                     raise
                 await asyncio.sleep(_START_AGAIN_S)
-                self._consumer = CooperativeAIOKafkaConsumer(**self._settings())
+                self._consumer = self._made()
 
     async def _poll(self) -> None:
         while True:
@@ -102,7 +97,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             try:
                 batch = await self._consumer.getmany(timeout_ms=100, max_records=self.max_records)
             except KafkaError as error:
-                self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+                self._reporter.failed(error, "raised")
                 await asyncio.sleep(0.1)
                 continue
             await self._process(batch)

@@ -67,8 +67,7 @@ class Application:
 
     def commit_failed(self, offsets: Mapping[Partition, int], error: BaseException) -> None:
         """Report a failed commit; it may be retried."""
-        told = f"{type(error).__name__}: {error}"
-        self._reporter.report("commit_failed", partitions=by_topic(offsets), error=told)
+        self._reporter.failed(error, "commit_failed", partitions=by_topic(offsets))
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions that other members own: a commit could undo the commits of these members."""
@@ -127,10 +126,7 @@ class ChaosOrders(Orders):
     `hang_until`: listener calls last until then. `raising`: they raise at their end.
     """
 
-    def __init__(
-        self,
-        freeze: Callable[[Callable[[], object]], object],
-    ) -> None:
+    def __init__(self, freeze: Callable[[Callable[[], object]], object]) -> None:
         self.hang_until = 0.0
         self.raising = False
         self._freeze = freeze

@@ -32,14 +32,13 @@ _TRANSACTION_TIMEOUT_S = 2 * TRANSACTION_TIMEOUT_MS / 1000
 class CopyingMember(kafka_python_member.Member):
     """The same application, with transactions instead of commits."""
 
+    max_records = 1000
+
     def __init__(self, spec: MemberSpec) -> None:
         super().__init__(spec)
         self._producer: KafkaProducer | None = None
         self._to_begin_again: set[TopicPartition] = set()
         """Partitions of a failed transaction: they are read again from the committed offset."""
-
-    def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), "max_poll_records": 1000}
 
     def _process(self, batch: dict[TopicPartition, Sequence[Any]]) -> None:
         batch = {tp: records for tp, records in batch.items() if tp not in self._to_begin_again}
@@ -50,8 +49,7 @@ class CopyingMember(kafka_python_member.Member):
                 # From here to the next poll, no join begins.
                 self._in_time(self._copy, batch, self._consumer.group_metadata())
             except KafkaError as error:
-                told = f"{type(error).__name__}: {error}"
-                self._reporter.report("transaction_failed", partitions=by_topic(batch), error=told)
+                self._reporter.failed(error, "transaction_failed", partitions=by_topic(batch))
                 self._to_begin_again.update(batch)
                 self._abort()
         self._begin_again()
@@ -103,7 +101,7 @@ class CopyingMember(kafka_python_member.Member):
             try:
                 self._in_time(self._producer.abort_transaction)
             except KafkaError as error:
-                self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+                self._reporter.failed(error, "raised")
             self._drop_producer()
 
     def _in_time(self, call: Callable[..., object], *arguments: object) -> None:
@@ -144,7 +142,7 @@ class CopyingMember(kafka_python_member.Member):
                 self._consumer.seek(tp, self._consumer.committed(tp) or 0)
                 self._to_begin_again.discard(tp)
         except KafkaError as error:
-            self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+            self._reporter.failed(error, "raised")
 
     def _commit_without_waiting(self) -> None:
         """Offsets are committed in transactions instead."""

@@ -18,7 +18,7 @@ from compat_tests.chaos.members.application import (
     ChaosOrders,
     Partition,
 )
-from compat_tests.kafka_python.member import assignor_of
+from compat_tests.kafka_python.member import settings_of
 from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic, sigterms
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -27,6 +27,8 @@ _COMMIT_TIMEOUT_MS = 5000
 
 class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     """The application around one consumer, and its listener."""
+
+    max_records = 100
 
     def __init__(self, spec: MemberSpec) -> None:
         self._spec = spec
@@ -44,31 +46,16 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         # kafka-python gives up when the first broker that it asks does not answer for 30 s.
         while True:
             try:
-                return CooperativeKafkaConsumer(**self._settings())
+                return CooperativeKafkaConsumer(
+                    **settings_of(self._spec),
+                    max_poll_records=self.max_records,
+                    request_timeout_ms=REQUEST_TIMEOUT_MS,
+                    isolation_level=self._spec.isolation_level,
+                )
             except KafkaError as error:
-                self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+                self._reporter.failed(error, "raised")
                 if self._stopping:
                     raise
-
-    def _settings(self) -> dict[str, Any]:
-        spec = self._spec
-        return {
-            "bootstrap_servers": spec.bootstrap,
-            "group_id": spec.group,
-            "group_instance_id": spec.instance_id,
-            "client_id": spec.name,
-            "partition_assignment_strategy": [assignor_of(spec, name) for name in spec.assignors],
-            "auto_offset_reset": "earliest",
-            "session_timeout_ms": spec.session_timeout_ms,
-            "heartbeat_interval_ms": 300,
-            "enable_auto_commit": spec.auto_commit,
-            "auto_commit_interval_ms": 500,
-            "max_poll_interval_ms": spec.max_poll_interval_ms,
-            "max_poll_records": 100,
-            "metadata_max_age_ms": spec.metadata_max_age_ms,
-            "request_timeout_ms": REQUEST_TIMEOUT_MS,
-            "isolation_level": spec.isolation_level,
-        }
 
     def _freeze_soon(self, freeze: Callable[[], object]) -> None:
         # Freeze between two polls, because the polling thread delivers the records.
@@ -105,7 +92,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         try:
             batch = self._consumer.poll(timeout_ms=100)
         except KafkaError as error:
-            self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+            self._reporter.failed(error, "raised")
             time.sleep(0.1)
             return
         self._process(batch)
