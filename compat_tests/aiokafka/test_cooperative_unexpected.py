@@ -266,19 +266,6 @@ async def test_an_error_before_the_first_subscription_is_not_lost(group: GroupOf
 # ---- leaders and sources of weights use no thread of the application's executor
 
 
-@contextlib.asynccontextmanager
-async def full_default_executor() -> AsyncIterator[None]:
-    released = threading.Event()
-    loop = asyncio.get_running_loop()
-    loop.set_default_executor(ThreadPoolExecutor(1))
-    blocked = loop.run_in_executor(None, released.wait)
-    try:
-        yield
-        assert not blocked.done()
-    finally:
-        released.set()
-
-
 def ones(topics: Mapping[str, int]) -> dict[str, list[int]]:
     return {name: [1] * count for name, count in topics.items()}
 
@@ -290,8 +277,12 @@ def ones(topics: Mapping[str, int]) -> dict[str, list[int]]:
 )
 @with_group(orders=4)
 async def test_a_leader_needs_no_thread_of_the_default_executor(group: GroupOfMembers, make: Any) -> None:
-    async with (
-        full_default_executor(),
-        consuming(group, partition_assignment_strategy=[make()]) as consumer,
-    ):
-        await until(lambda: len(consumer.assignment()) == 4)
+    released, loop = threading.Event(), asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    blocked = loop.run_in_executor(None, released.wait)
+    try:
+        async with consuming(group, partition_assignment_strategy=[make()]) as consumer:
+            await until(lambda: len(consumer.assignment()) == 4)
+        assert not blocked.done()
+    finally:
+        released.set()

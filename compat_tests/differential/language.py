@@ -61,11 +61,6 @@ class Part:
     number: int
     role: str = "orders"
 
-    @property
-    def is_owned(self) -> bool:
-        """Whether a consumer that owns all partitions owns this one."""
-        return self.role == "orders" and self.number < PARTITIONS
-
     def __repr__(self) -> str:
         return f"{self.role}-{self.number}"
 
@@ -154,7 +149,8 @@ class Names:
 
     def number(self, part: Part) -> int:
         """The partition number on the broker."""
-        return (part.number + self.first) % PARTITIONS if part.is_owned else part.number
+        exists = part.role == "orders" and part.number < PARTITIONS
+        return (part.number + self.first) % PARTITIONS if exists else part.number
 
     def shown_number(self, number: int) -> int:
         """The partition number in observations."""

@@ -61,12 +61,15 @@ def shares(group: CooperativeGroup, *names: str) -> list[int]:
     return [len(assigned(group, name)) for name in names]
 
 
-class CooperativeGroupScenarios:
+class CooperativeScenarios:
     program: ClassVar[str]
-    eager_program: ClassVar[str]
 
     def group(self, kafka: Kafka, **topics: int) -> CooperativeGroup:
         return CooperativeGroup(kafka, self.program, topics)
+
+
+class CooperativeGroupScenarios(CooperativeScenarios):
+    eager_program: ClassVar[str]
 
     def test_members_that_come_and_go_take_what_they_need_and_leave_the_rest_alone(
         self, kafka: Kafka

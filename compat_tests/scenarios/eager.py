@@ -47,12 +47,16 @@ def kept(before: Settled, after: Settled) -> dict[str, int]:
     }
 
 
-class EagerScenarios:
+class GroupScenarios:
+    """Groups whose members run one program."""
+
     program: ClassVar[str]
 
     def group(self, kafka: Kafka, **topics: int) -> GroupOfMembers:
         return GroupOfMembers(kafka, self.program, topics)
 
+
+class EagerScenarios(GroupScenarios):
     @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky", f"{OTHERS}:Reversed"])
     def test_members_get_what_the_core_says_and_each_record_reaches_them_once(
         self, kafka: Kafka, name: str

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from compat_tests.scenarios.eager import OTHERS, by_size
+from compat_tests.scenarios.eager import OTHERS, GroupScenarios, by_size
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.strategies import load_strategy
@@ -45,13 +45,9 @@ def last_seen(group: GroupOfMembers, leader: str) -> dict[str, Any]:
     return decoded
 
 
-class LeaderScenarios:
-    program: ClassVar[str]
+class LeaderScenarios(GroupScenarios):
     asks_for_topics: ClassVar[bool] = True
     """Whether a leader asks for topics that it does not know before it assigns."""
-
-    def group(self, kafka: Kafka, **topics: int) -> GroupOfMembers:
-        return GroupOfMembers(kafka, self.program, topics)
 
     def start(
         self, group: GroupOfMembers, member: str, assignor: str, topic: str = "orders", **options: Any

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from compat_tests.scenarios.cooperative import (
     WARM_S,
-    CooperativeGroup,
+    CooperativeScenarios,
     Partitions,
     owned,
     shares,
@@ -19,13 +19,9 @@ from compat_tests.scenarios.eager import SHORT_SESSION_MS
 from compat_tests.support.kafka_cluster import Kafka
 
 
-class WarmScenarios:
-    program: ClassVar[str]
+class WarmScenarios(CooperativeScenarios):
     earlier_program: ClassVar[str]
     """`program` of a release without warm handoff."""
-
-    def group(self, kafka: Kafka, **topics: int) -> CooperativeGroup:
-        return CooperativeGroup(kafka, self.program, topics)
 
     def test_a_partition_moves_when_its_next_owner_is_ready_also_when_its_owner_drains(
         self, kafka: Kafka

@@ -51,13 +51,10 @@ class Observed:
 
 
 class _Cell:
-    def __init__(
-        self, broker: ScriptedBroker, group: Group, user: User, scene: Scene, answer: Answer
-    ) -> None:
-        self.broker, self.group, self.user, self.scene, self.answer = broker, group, user, scene, answer
+    def __init__(self, user: User, scene: Scene, answer: Answer) -> None:
+        self.group, self.user, self.scene, self.answer = user.group, user, scene, answer
         self.since = self.raised_before = self.listened_before = 0
         self.calls: list[str] = []
-        self.is_closed = False
 
     def arm(
         self, *, when: Callable[[Request], bool] = lambda _: True, held: asyncio.Event | None = None
@@ -87,10 +84,6 @@ class _Cell:
 
     async def call(self, method: str, *arguments: Any) -> None:
         self.calls.append(await self.user.call(method, *arguments))
-
-    async def close(self) -> None:
-        self.is_closed = True
-        await self.user.close()
 
 
 async def _first_join(cell: _Cell) -> None:
@@ -212,11 +205,11 @@ async def _closing(cell: _Cell) -> None:
     if api in ("OffsetCommit", "LeaveGroup"):
         user.commit_when = {"revoked"} if api == "OffsetCommit" else set()
         cell.arm()
-        await cell.close()
+        await user.close()
         return
     # The consumer is closing for as long as its listener runs.
     user.held = {"revoked", "lost"}
-    closing = asyncio.ensure_future(cell.close())
+    closing = asyncio.ensure_future(user.close())
     await user.entered.wait()
     if api == "FindCoordinator":
         cell.arm()
@@ -286,7 +279,7 @@ async def play(broker: ScriptedBroker, scene: Scene, client: str, name: str, ans
         "max_poll_interval_ms": 12_000 if short else 1_200_000,
     }
     user = User(broker, group, client, **{**timeouts, **scene.settings})
-    cell = _Cell(broker, group, user, scene, answer)
+    cell = _Cell(user, scene, answer)
     faults: list[str] = []
     try:
         async with hang_limit():
@@ -295,7 +288,7 @@ async def play(broker: ScriptedBroker, scene: Scene, client: str, name: str, ans
         faults.append(f"the scene did not come about: {error!r}")
     labels: set[str] = set()
     try:
-        if not cell.is_closed and not faults and not await _comes_to_rest(user, group):
+        if not user.is_closed and not faults and not await _comes_to_rest(user, group):
             labels.add("fatal")
     except TimeoutError:
         faults.append("it does not consume again")
@@ -303,8 +296,7 @@ async def play(broker: ScriptedBroker, scene: Scene, client: str, name: str, ans
     labels |= _labels(cell, raised)
     try:
         async with hang_limit():
-            if not cell.is_closed:
-                await cell.close()
+            await user.close()
             await group.until(lambda: not broker.connections(name))
     except TimeoutError:
         faults.append(f"close hangs, or leaves {broker.connections(name)} connections")

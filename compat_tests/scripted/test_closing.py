@@ -174,13 +174,13 @@ INTERVALS = ("heartbeat_interval_ms", "max_poll_interval_ms", "auto_commit_inter
 
 
 @pytest.mark.parametrize("kind", [CooperativeAIOKafkaConsumer, CooperativeKafkaConsumer])
-@pytest.mark.parametrize("interval", [*INTERVALS, "session_timeout_ms"])
+@pytest.mark.parametrize("setting", [*INTERVALS, "session_timeout_ms", "observer"])
 @pytest.mark.parametrize("wrong", [0, -5, float("nan"), "3000"])
-def test_an_interval_that_would_make_a_storm_of_requests_is_refused(
-    kind: Any, interval: str, wrong: object
+def test_no_observer_and_an_interval_that_would_make_a_storm_of_requests_are_refused(
+    kind: Any, setting: str, wrong: object
 ) -> None:
-    with pytest.raises((TypeError, ValueError), match=f"{interval} must be"):
-        kind(TOPIC, group_id="closing", bootstrap_servers="127.0.0.1:1", **{interval: wrong})
+    with pytest.raises((TypeError, ValueError), match=f"{setting} must be"):
+        kind(TOPIC, group_id="closing", bootstrap_servers="127.0.0.1:1", **{setting: wrong})
 
 
 def test_partitions_that_come_and_go_for_ever_leave_nothing_behind() -> None:

@@ -8,12 +8,11 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from kafka import KafkaConsumer
-from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
 from compat_tests.scripted.broker import Code, Late, broker_in_thread
 from compat_tests.scripted.model import UNKNOWN_MEMBER_ID, Group
 from compat_tests.scripted.test_leader_epochs import poll_until
-from compat_tests.scripted.users import settings_of
+from compat_tests.scripted.users import KafkaPythonListener, settings_of
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -36,11 +35,6 @@ def of_coordinator(consumer: Any) -> Mapping[str, float]:
 
 def consume(consumer: Any) -> None:
     assert poll_until(consumer, lambda delivered: len(delivered) == 4)
-
-
-class Slow(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    def on_partitions_revoked(self, revoked: object) -> None: ...
-    def on_partitions_assigned(self, assigned: object) -> None: ...
 
 
 JAVAS = {
@@ -94,7 +88,7 @@ def test_joins_and_rebalances_are_in_milliseconds_and_counted() -> None:
         assert of_coordinator(consumer)["last-rebalance-seconds-ago"] == -1
         group.answer("JoinGroup", Late(0.3), when=lambda request: bool(request.body.member_id))
         group.answer("SyncGroup", Late(0.3))
-        consumer.subscribe(["orders"], listener=Slow())
+        consumer.subscribe(["orders"], listener=KafkaPythonListener(lambda *_: None))
         consume(consumer)
         assert poll_until(consumer, lambda _: of_coordinator(consumer)["heartbeat-total"] > 0)
         metrics = of_coordinator(consumer)

@@ -14,8 +14,6 @@ from compat_tests.scripted.broker import Code
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import TOPIC, User, each_client
 from kafka_assignors.rebalance.observer import HOOKS, RebalanceObserver, RebalanceOutcome
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 NOT_AUTHORIZED = 30
 
@@ -117,9 +115,3 @@ async def test_observers_are_called_on_the_threads_that_their_class_names(
     else:
         (io_thread,) = {name for hook in of_io for name in threads[hook]}
         assert {io_thread}.isdisjoint(name for hook in of_user for name in threads[hook])
-
-
-@pytest.mark.parametrize("kind", [CooperativeAIOKafkaConsumer, CooperativeKafkaConsumer])
-def test_what_is_no_observer_is_refused_before_anything_is_connected(kind: Any) -> None:
-    with pytest.raises(TypeError, match="observer must be"):
-        kind(TOPIC, group_id="observed", bootstrap_servers="127.0.0.1:1", observer=print)

@@ -9,7 +9,7 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import aiokafka
 import kafka
@@ -47,18 +47,6 @@ def settings_of(broker: ScriptedBroker, group: Group, **settings: Any) -> dict[s
     }
 
 
-class _Client(Protocol):
-    @property
-    def consumer(self) -> Any: ...
-
-    async def constructed(self) -> Any: ...
-    async def start(self) -> None: ...
-    async def poll(self) -> Mapping[Any, Any]: ...
-    async def call(self, method: str, *arguments: Any) -> Any: ...
-    async def close(self) -> None: ...
-    def leftovers(self) -> str: ...
-
-
 class User:
     """A consumer, and the user that polls it.
 
@@ -93,7 +81,7 @@ class User:
         self.polls = asyncio.Event()
         self.polls.set()
         self.is_closed = False
-        self.client: _Client = CLIENTS[client](self)
+        self.client: _AioClient | _KafkaPythonClient = CLIENTS[client](self)
         self._polling: asyncio.Task[None] | None = None
         self.partition = (aiokafka if client == "aiokafka" else kafka).TopicPartition
 
@@ -287,7 +275,7 @@ class _KafkaPythonClient:
         return f"thread: {thread.name}" if thread is not None and thread.is_alive() else ""
 
 
-CLIENTS: Mapping[str, Callable[[User], _Client]] = {
+CLIENTS: Mapping[str, type[_AioClient | _KafkaPythonClient]] = {
     "aiokafka": _AioClient,
     "kafka-python": _KafkaPythonClient,
 }
