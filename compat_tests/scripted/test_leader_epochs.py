@@ -60,10 +60,19 @@ def poll_until(consumer: Any, condition: Callable[[set[int]], Any]) -> bool:
     return True
 
 
+def request_metadata(consumer: Any) -> None:
+    """Ask for metadata from now on. A request on its way, perhaps answered already, would count for it."""
+    cluster, deadline = consumer._client.cluster, time.monotonic() + HANG_S
+    while cluster.metadata_refresh_in_progress:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    cluster.request_update()
+
+
 def change_leaders(consumer: Any, group: Group, epoch: int) -> None:
-    """Set the leader epoch of all partitions, and wait until the consumer knows it."""
+    """Set the leader epoch of all partitions, of which the consumer soon hears."""
     group.leader_epoch = epoch
-    consumer._client.cluster.request_update()
+    request_metadata(consumer)
 
 
 def test_partitions_of_other_leaders_do_not_wait_for_the_one_that_is_silent(
@@ -155,7 +164,7 @@ def test_a_fetch_of_the_old_log_that_is_answered_late_brings_no_record_and_a_pau
         assert poll_until(consumer, lambda _: len(fetcher._under_way) == 1)  # The one that is held.
         before = states[old]
         group.recreated += 1
-        consumer._client.cluster.request_update()
+        request_metadata(consumer)
         assert poll_until(consumer, is_asked_anew)
         assert consumer.paused() == {paused}
         group.loop.call_soon_threadsafe(released.set)
