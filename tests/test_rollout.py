@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from kafka_assignors.announcements import Facts, decode_facts, encode_facts
-from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import check_assignment, lead
+from kafka_assignors.quality import measure
 from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_strategies import Rollout
-from kafka_assignors_strategies.composed import Composed
-from tests.exact_comparison import plain
+from tests.any_group import announced_groups
+from tests.exact_comparison import owning, plain
 from tests.reduced import reduced_form
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE
@@ -29,30 +29,18 @@ def a_member(
     share: int | None = None,
     *,
     draining: bool = False,
-    topics: frozenset[str] = ORDERS,
-    owned: TopicPartitions | None = None,
 ) -> Member:
-    data = encode_facts(Facts(release, share, draining))
-    return Member(name, topics, owned=owned or {}, generation=1 if owned else -1, data=data)
+    return Member(name, ORDERS, data=encode_facts(Facts(release, share, draining)))
 
 
 def members_of(release: str | None, count: int, share: int | None = None) -> list[Member]:
     return [a_member(f"{release}-{number}", release, share) for number in range(count)]
 
 
-def assigned(members: Sequence[Member], topics: Mapping[str, int], strategy: Composed | None = None) -> Group:
-    """The group in which every member owns its assignment."""
-    group = Group.of([Topic(name, count) for name, count in topics.items()], members)
-    return claiming(group, lead(strategy or Rollout(), group, COOPERATIVE).target)
-
-
-def claiming(group: Group, assignment: Assignment) -> Group:
-    """The same group in the next generation, whose members own the assignment."""
-    members = {
-        id: replace(member, owned=assignment.members[id], generation=1)
-        for id, member in group.members.items()
-    }
-    return replace(group, members=members)
+def assigned(members: Sequence[Member], partitions: int) -> Group:
+    """The group of these readers of orders in which every member owns its assignment."""
+    group = Group.of([Topic("orders", partitions)], members)
+    return owning(group, target(group))
 
 
 def joined_by(group: Group, *members: Member) -> Group:
@@ -72,13 +60,7 @@ def per_release(group: Group, assignment: Assignment) -> dict[str | None, int]:
 
 
 def moved(group: Group, assignment: Assignment) -> int:
-    """The number of partitions that move away from a live member."""
-    prior = group.claims.owners
-    return sum(
-        len(set(partitions).difference(assignment.members[id].get(topic, ())))
-        for id, owned in prior.items()
-        for topic, partitions in owned.items()
-    )
+    return measure(group, assignment).moved
 
 
 def findings(group: Group) -> str:
@@ -89,7 +71,7 @@ def findings(group: Group) -> str:
 
 
 def test_a_canary_gets_its_share_at_once_and_nothing_else_moves() -> None:
-    old = assigned(members_of("1", 3), {"orders": 60})
+    old = assigned(members_of("1", 3), 60)
     group = joined_by(old, a_member("canary", "2", 1000))
     after = target(group)
     assert per_release(group, after) == {"1": 54, "2": 6}
@@ -97,14 +79,14 @@ def test_a_canary_gets_its_share_at_once_and_nothing_else_moves() -> None:
 
 
 def test_promotion_and_rollback_move_what_the_share_changes_and_come_back() -> None:
-    group = assigned([*members_of("1", 3), a_member("canary", "2", 1000)], {"orders": 60})
+    group = assigned([*members_of("1", 3), a_member("canary", "2", 1000)], 60)
     before = {id: member.owned for id, member in group.members.items()}
     promoted = joined_by(group, replace(group.members["canary"], data=encode_facts(Facts("2", 5000))))
     half = target(promoted)
     assert per_release(promoted, half) == {"1": 30, "2": 30}
     assert moved(promoted, half) == 24
 
-    back = claiming(promoted, half)
+    back = owning(promoted, half)
     back = joined_by(back, replace(back.members["canary"], data=encode_facts(Facts("2", 1000))))
     after = target(back)
     assert moved(back, after) == 24
@@ -112,9 +94,7 @@ def test_promotion_and_rollback_move_what_the_share_changes_and_come_back() -> N
 
 
 def test_shares_of_more_than_everything_are_scaled_and_that_is_said() -> None:
-    group = assigned(
-        [*members_of("1", 1), *members_of("2", 1, 9000), *members_of("3", 1, 9000)], {"orders": 10}
-    )
+    group = assigned([*members_of("1", 1), *members_of("2", 1, 9000), *members_of("3", 1, 9000)], 10)
     assert per_release(group, target(group)) == {"1": 0, "2": 5, "3": 5}
     assert "ask for 180 % together, more than everything" in findings(group)
 
@@ -123,7 +103,7 @@ def test_shares_of_more_than_everything_are_scaled_and_that_is_said() -> None:
 
 
 def test_a_draining_member_gives_up_all_partitions_and_no_other_member_does() -> None:
-    group = assigned(members_of("1", 4), {"orders": 12})
+    group = assigned(members_of("1", 4), 12)
     leaving = joined_by(group, replace(group.members["1-0"], data=encode_facts(Facts("1", draining=True))))
     after = target(leaving)
     assert [after.load(id) for id in leaving.members] == [0, 4, 4, 4]
@@ -132,53 +112,29 @@ def test_a_draining_member_gives_up_all_partitions_and_no_other_member_does() ->
 
 def test_while_all_members_drain_the_topic_is_read() -> None:
     members = [a_member(name, draining=True) for name in ("a", "b")]
-    group = assigned(members, {"orders": 4})
+    group = assigned(members, 4)
     assert [target(group).load(id) for id in group.members] == [2, 2]
     assert "all subscribers of 'orders' drain" in findings(group)
 
 
 # ---- any group
 
-facts = st.builds(
-    Facts,
-    release=st.sampled_from([None, "1", "2", "3"]),
-    share=st.sampled_from([None, None, None, 0, 1000, 5000, 9999]),
-    draining=st.sampled_from([False, False, False, True]),
-)
 
-
-@st.composite
-def groups(draw: st.DrawFn) -> Group:
-    topics = {f"t{n}": draw(st.integers(0, 9)) for n in range(draw(st.integers(1, 4)))}
-    free = [(name, partition) for name, count in topics.items() for partition in range(count)]
-    members = []
-    for number in range(draw(st.integers(1, 6))):
-        subscribed = draw(st.frozensets(st.sampled_from(sorted(topics))))
-        owned: dict[str, list[int]] = {}
-        for name, partition in [one for one in free if one[0] in subscribed]:
-            if draw(st.sampled_from([True, False, False])):
-                free.remove((name, partition))
-                owned.setdefault(name, []).append(partition)
-        data = encode_facts(draw(facts))
-        members.append(Member(f"m{number}", subscribed, owned=owned, generation=3, data=data))
-    return Group.of([Topic(name, count) for name, count in topics.items()], members)
-
-
-@given(groups())
+@given(announced_groups)
 def test_no_assignment_of_what_the_shares_leave_is_better(group: Group) -> None:
     reduced_form(Rollout(), group).assert_best()
 
 
-@given(groups())
+@given(announced_groups)
 def test_a_second_round_hands_over_and_moves_nothing(group: Group) -> None:
     group = replace(group, generation=3)
     first = lead(Rollout(), group, COOPERATIVE)
-    second = claiming(group, first.assignment)
+    second = owning(group, first.assignment)
     assert moved(second, lead(Rollout(), second, COOPERATIVE).target) == 0
     assert not lead(Rollout(), second, COOPERATIVE).withheld
 
 
-@given(groups())
+@given(announced_groups)
 def test_without_announcements_it_is_cooperative_sticky(group: Group) -> None:
     silent = replace(group, members={id: replace(m, data=b"") for id, m in group.members.items()})
     assert plain(target(silent)) == plain(lead(CooperativeSticky(), silent, COOPERATIVE).target)
@@ -189,7 +145,7 @@ def test_without_announcements_it_is_cooperative_sticky(group: Group) -> None:
 
 def test_thousands_of_releases_are_no_burden() -> None:
     members = [a_member(f"m{number:05}", f"r{number}", number) for number in range(3_000)]
-    group = assigned(members, {"orders": 500})
+    group = assigned(members, 500)
     check_assignment(group, target(group))
     assert "3000 releases announce shares: those of the 16 with most members count" in findings(group)
     assert max(map(len, Rollout().findings(group))) < 1000

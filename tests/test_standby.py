@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,9 +16,10 @@ from kafka_assignors.leader import lead
 from kafka_assignors.strategies import RebalanceProtocol
 from kafka_assignors_strategies import Standby
 from kafka_assignors_strategies.rules import StandbyLast
-from tests.exact_groups import random_group
+from tests.any_group import announced_groups
+from tests.exact_comparison import owning
 from tests.exact_oracle import assert_best
-from tests.exact_score import owners_of
+from tests.exact_score import Partition, owners_of
 from tests.reduced import claimed_group
 
 PASSIVE = encode_facts(Facts(standby=True))
@@ -39,34 +39,21 @@ def loads(assignment: Assignment) -> dict[str, int]:
 
 
 class Life:
-    """A group over several rebalances; `history` has the owners of every partition after each of them."""
+    """A group over several rebalances."""
 
     def __init__(self, strategy: Standby, topics: Sequence[Topic]) -> None:
-        self.strategy, self.topics, self.generation = strategy, topics, 0
-        self.owned: Mapping[str, Mapping[str, Sequence[int]]] = {}
-        self.history: list[dict[tuple[str, int], str]] = []
+        self.strategy, self.group = strategy, Group.of(topics, [], 0)
+        self.owners: dict[Partition, str] = {}
+        self.moved = 0
+        """How many partitions changed their owner in the last rebalance."""
 
     def rebalance(self, *members: Member) -> dict[str, int]:
-        self.generation += 1
-        group = Group.of(
-            self.topics,
-            [
-                replace(m, owned=self.owned[m.id], generation=self.generation - 1)
-                if m.id in self.owned
-                else m
-                for m in members
-            ],
-            self.generation,
-        )
-        led = lead(self.strategy, group, RebalanceProtocol.EAGER)
-        self.owned = led.target.members
-        self.history.append(dict(owners_of(group, led.target)))
-        return loads(led.target)
-
-    def moved(self) -> int:
-        """How many partitions changed their owner in the last rebalance."""
-        before, after = self.history[-2:]
-        return sum(before[one] != after[one] for one in before)
+        known, before = self.group.members, self.owners
+        group = replace(self.group, members={m.id: known.get(m.id, m) for m in members})
+        target = lead(self.strategy, group, RebalanceProtocol.EAGER).target
+        self.group, self.owners = owning(group, target), owners_of(group, target)
+        self.moved = sum(owner != self.owners[partition] for partition, owner in before.items())
+        return loads(target)
 
 
 class TestWhoTakesOver:
@@ -106,7 +93,7 @@ class TestWhoKeeps:
         life = Life(Standby(), ORDERS)
         assert life.rebalance(standby("c")) == {"c": 6}
         assert life.rebalance(standby("b"), standby("c")) == {"b": 0, "c": 6}
-        assert life.moved() == 0
+        assert life.moved == 0
 
     def test_active_members_come_back_one_by_one_and_nothing_goes_back_to_a_standby_member(self) -> None:
         life = Life(Standby(active_at_least=2), ORDERS)
@@ -114,15 +101,15 @@ class TestWhoKeeps:
         at_first = life.rebalance(active("a1"), active("a2"), *waiting)
         assert at_first == {"a1": 3, "a2": 3, "s1": 0, "s2": 0, "s3": 0}
         assert life.rebalance(active("a2"), *waiting) == {"a2": 3, "s1": 3, "s2": 0, "s3": 0}
-        assert life.moved() == 3  # those of a1, which left
+        assert life.moved == 3  # those of a1, which left
         assert life.rebalance(*waiting) == {"s1": 3, "s2": 3, "s3": 0}
-        assert life.moved() == 3
+        assert life.moved == 3
         assert life.rebalance(active("a1"), *waiting) == {"a1": 3, "s1": 3, "s2": 0, "s3": 0}
-        assert life.moved() == 3  # one of the two goes back to standby, the other keeps all its partitions
+        assert life.moved == 3  # one of the two goes back to standby, the other keeps all its partitions
         assert life.rebalance(active("a1"), active("a2"), *waiting)["s1"] == 0
-        assert life.moved() == 3
+        assert life.moved == 3
         assert life.rebalance(active("a1"), active("a2"), active("a3"), *waiting)["a3"] == 2
-        assert life.moved() == 2
+        assert life.moved == 2
 
 
 class TestHostileAndOdd:
@@ -132,22 +119,11 @@ class TestHostileAndOdd:
             StandbyLast(number)  # type: ignore[arg-type]
 
 
-@st.composite
-def lives(draw: st.DrawFn) -> tuple[Group, int]:
-    """Arbitrary groups with some standby members, and the number of active members that each topic needs."""
-    rng = random.Random(draw(st.integers(0, 2**32)))
-    group = random_group(rng)
-    announced = st.sampled_from([PASSIVE, PASSIVE, b"", b"\x00\x01\x01\x04\x05\x00"])
-    members = {id: replace(member, data=draw(announced)) for id, member in group.members.items()}
-    return Group(group.topics, members, group.generation), draw(st.integers(1, 3))
-
-
 class TestWhateverTheGroup:
-    @given(lives())
+    @given(announced_groups, st.integers(1, 3))
     def test_standby_members_have_of_each_topic_only_what_active_ones_lack(
-        self, life: tuple[Group, int]
+        self, group: Group, at_least: int
     ) -> None:
-        group, at_least = life
         owners = owners_of(group, Standby(active_at_least=at_least).assign(group))  # checks that it is valid
         facts = facts_of(group).members
         for topic in group.topics:
@@ -156,11 +132,10 @@ class TestWhateverTheGroup:
             taken_over = {owner for (name, _), owner in owners.items() if name == topic}
             assert sum(facts[id].standby for id in taken_over) <= max(0, missing)
 
-    @given(lives())
+    @given(announced_groups, st.integers(1, 3))
     def test_no_assignment_among_those_that_may_have_something_is_better(
-        self, life: tuple[Group, int]
+        self, group: Group, at_least: int
     ) -> None:
-        group, at_least = life
         strategy = Standby(active_at_least=at_least)
         # If a standby member may not keep a partition that it owned, the partition has no other owner.
         left = claimed_group(strategy.problem(group))
