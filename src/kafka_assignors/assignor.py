@@ -72,8 +72,8 @@ class Assignor:
     """
 
     log: ClassVar[Logger]
-    """The adapter's logger, which gets the findings about members, weights and assignments. Its
-    name is that of the adapter's package."""
+    """The adapter's logger, which gets the findings about members, weights and assignments. It
+    is named after the adapter's package."""
 
     strategy: Strategy
     weights: WeightSource | None
@@ -327,7 +327,7 @@ def require_cooperative(assignors: Sequence[object], adapter: type[Assignor], gr
             f"partition_assignment_strategy must be a list of assignors, not {assignors!r}: pass "
             "[CooperativeStickyAssignor()]"
         )
-    usable = [_require_ours(one, adapter, package) for one in assignors]
+    usable = [_require_ours(one, adapter) for one in assignors]
     require_unique_names(one.name for one in usable)
     if not usable:
         raise ValueError("partition_assignment_strategy is empty: pass [CooperativeStickyAssignor()]")
@@ -354,9 +354,10 @@ def require_cooperative(assignors: Sequence[object], adapter: type[Assignor], gr
         )
 
 
-def _require_ours(one: object, adapter: type[Assignor], package: str) -> Assignor:
+def _require_ours(one: object, adapter: type[Assignor]) -> Assignor:
     if isinstance(one, adapter):
         return one
+    package = adapter.log.name
     if isinstance(one, Assignor):
         raise TypeError(
             f"{one!r} in partition_assignment_strategy is an assignor for another client, of "

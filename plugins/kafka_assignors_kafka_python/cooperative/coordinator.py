@@ -39,7 +39,7 @@ from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_kafka_python.cooperative.fetching import Positions
-from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator, metadata_from_now
+from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
 from kafka_assignors_kafka_python.cooperative.transactions import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
 from kafka_assignors_kafka_python.cooperative.warm_threads import WarmUpThread
@@ -352,8 +352,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             return
         await self.ensure_coordinator_ready_async()
         if self._subscription.subscribed_pattern:
-            refreshed = self.start(metadata_from_now, self._cluster)
-            await self.wait_for(refreshed, self.config["request_timeout_ms"])
+            await self.wait_for(self.metadata_from_now(), self.config["request_timeout_ms"])
         await self.know_topics_if_static(self._member.topics)
         if self._is_join_due:
             self.handle(events.AboutToJoin(self._session.protocol))

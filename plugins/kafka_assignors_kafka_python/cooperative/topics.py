@@ -71,7 +71,7 @@ class WatchingCoordinator(RequestingCoordinator):
             cluster.need_all_topic_metadata = True
         else:
             cluster.set_topics(subscription.group_subscription())
-        refreshed = self.start(metadata_from_now, cluster)
+        refreshed = self.metadata_from_now()
         if unknown and not waits:
             # A response that is on its way may have them; the next request waits for `retry_backoff_ms`.
             with suppress(Errors.KafkaError):
@@ -138,13 +138,15 @@ class WatchingCoordinator(RequestingCoordinator):
         return None if known is None else len(known)
 
     async def refresh_metadata(self) -> None:
-        refreshed = self.start(metadata_from_now, self._cluster)
         with suppress(Errors.KafkaError):
-            await self.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
+            await self.wait_for(self.metadata_from_now(), _REFRESH_TIMEOUT_MS)
+
+    def metadata_from_now(self) -> Any:
+        """A future: metadata have arrived that were requested after this call."""
+        return self.start(_refreshed, self._cluster)
 
 
-async def metadata_from_now(cluster: Any) -> None:
-    """Wait for metadata that were requested after this call."""
+async def _refreshed(cluster: Any) -> None:
     if cluster.metadata_refresh_in_progress:
         # That request was sent before, and completes the next future.
         await cluster.request_update()
