@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from compat_tests.support.group_records import group_partition
-from kafka_assignors_replay.history.records import group_of
+from kafka_assignors_replay.history.records import RecordKind, decode_record, group_of
 
-__all__ = ["RECORDED", "SHAPES", "recorded_rows", "write"]
+__all__ = ["RECORDED", "SHAPES", "write"]
 
 RECORDED = Path(__file__).with_name("recorded")
 _OFFSETS_PARTITIONS = 50
@@ -31,12 +31,6 @@ _EAGER_GROUP = b"pricing"
 """Its members claim nothing, so its generations may be numbered anew."""
 
 Row = dict[str, Any]
-
-
-def recorded_rows() -> list[Row]:
-    """The recorded records, by partition and offset."""
-    rows: list[Row] = pq.read_table(RECORDED / "raw", partitioning=None).to_pylist()
-    return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
 
 
 def copied(rows: Iterable[Row], copies: int) -> Iterator[Row]:
@@ -62,9 +56,9 @@ def giant(rows: Iterable[Row], count: int) -> Iterator[Row]:
 
 
 def _generations(rows: Iterable[Row]) -> Iterator[Row]:
-    """Those of one group of consumers, which have members."""
-    own = (row for row in rows if group_of(row["key"]) == _EAGER_GROUP and row["value"])
-    return (row for row in own if b"roundrobin" in row["value"])
+    """The generations of one group that have members."""
+    own = (row for row in rows if group_of(row["key"]) == _EAGER_GROUP)
+    return (row for row in own if decode_record(row["key"], row["value"]).kind is RecordKind.GENERATION)
 
 
 def _renamed(row: Row, copy: int, offset: int) -> Row:
@@ -77,18 +71,20 @@ def _renamed(row: Row, copy: int, offset: int) -> Row:
     return {**row, "partition": partition, "offset": offset, "key": new_key}
 
 
-def write(folder: Path, rows: Iterable[Row]) -> None:
-    """Write the history of these records to the new directory `folder`: `raw/`, and the recorded topics."""
+SHAPES = {"copies": copied, "single": single, "giant": giant}
+
+
+def write(folder: Path, shape: str, count: int) -> None:
+    """Write a history of this shape to the new directory `folder`: `raw/`, and the recorded topics."""
     (folder / "raw").mkdir(parents=True)
     shutil.copyfile(RECORDED / "topics.parquet", folder / "topics.parquet")
-    schema, rows = pq.read_table(RECORDED / "raw", partitioning=None).schema, iter(rows)
+    table = pq.read_table(RECORDED / "raw", partitioning=None)
+    recorded = sorted(table.to_pylist(), key=lambda row: (row["partition"], row["offset"]))
+    rows = SHAPES[shape](recorded, count)
     for number in itertools.count():
         if not (part := [*itertools.islice(rows, _FILE_ROWS)]):
             return
-        pq.write_table(pa.Table.from_pylist(part, schema), folder / "raw" / f"{number:04d}.parquet")
-
-
-SHAPES = {"copies": copied, "single": single, "giant": giant}
+        pq.write_table(pa.Table.from_pylist(part, table.schema), folder / "raw" / f"{number:04d}.parquet")
 
 
 def main() -> None:
@@ -99,7 +95,7 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("out", metavar="OUT", type=Path, help="a new directory")
     given = parser.parse_args()
-    write(given.out, SHAPES[given.shape](recorded_rows(), given.count))
+    write(given.out, given.shape, given.count)
 
 
 if __name__ == "__main__":

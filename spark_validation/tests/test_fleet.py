@@ -19,7 +19,7 @@ GROUPS = ("checkout", "fraud", "payouts", "audit-trail")
 
 
 def test_each_copy_of_a_group_has_the_figures_of_the_group(recorded: str, tmp_path: Path) -> None:
-    fleet.write(tmp_path / "fleet", fleet.SHAPES["copies"](fleet.recorded_rows(), 2))
+    fleet.write(tmp_path / "fleet", "copies", 2)
     names = tuple(f"{group}-{copy:04d}" for group in GROUPS for copy in range(2))
     copies = replay(tmp_path / "fleet", strategies=("range",), groups=names).verdicts
     alone = replay(recorded, strategies=("range",), groups=GROUPS).verdicts
