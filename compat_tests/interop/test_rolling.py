@@ -37,6 +37,7 @@ def rolled_to_ours_and_back(kafka: Kafka, name: str, others: Sequence[Kind]) -> 
     with MixedGroup(kafka, name, TOPICS) as group:
         group.form(others)
         seen = [group.watch(lambda: group.roll(ours)), group.watch(lambda: group.roll(others))]
+        assert {*group.consumed().values()} == {1}
     for one in seen:
         assert one.owned_twice == []
         assert {change.after.protocol for change in one.changes} == {name}

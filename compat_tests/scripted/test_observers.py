@@ -88,18 +88,21 @@ async def test_an_observer_that_raises_at_every_event_changes_nothing_and_is_log
 ) -> None:
     raised: collections.Counter[str] = collections.Counter()
 
+    def failures() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "observer" in record.getMessage()]
+
     def fail(name: str, facts: object) -> None:
-        raised[name] += 1
+        # A heartbeat that was sent before the close may have its answer after it, when all are counted.
+        if len(failures()) < 2:
+            raised[name] += 1
         raise error(name)
 
     await live(user, group, observing(fail))
     assert raised.keys() >= {*HOOKS} - OF_WARM_UPS
-    failures = [record.getMessage() for record in caplog.records if "observer" in record.getMessage()]
-    assert len(failures) == 2
-    assert "later failures are counted" in failures[0]
-    assert failures[1].startswith("group 'group': ")
-    # A heartbeat that was sent before the close may have its answer after it.
-    assert int(failures[1].split()[2]) >= sum(raised.values()) - 1
+    first, counted = failures()
+    assert "later failures are counted" in first
+    assert counted.startswith("group 'group': ")
+    assert int(counted.split()[2]) >= sum(raised.values())
 
 
 @each_client(consumes=0)
