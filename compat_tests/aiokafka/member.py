@@ -55,32 +55,15 @@ class Listener(ConsumerRebalanceListener):
         self._reporter.assigned(coordinator.member_id, coordinator.generation, assigned)
 
 
-def optional_settings(spec: MemberSpec) -> dict[str, Any]:
-    """The optional settings of a member; `client_rack` only if aiokafka has it (0.14 and later)."""
-    known = inspect.signature(AIOKafkaConsumer).parameters
-    settings: dict[str, Any] = {"client_rack": spec.rack} if "client_rack" in known else {}
-    if spec.max_poll_interval_ms is not None:
-        settings["max_poll_interval_ms"] = spec.max_poll_interval_ms
-    return settings
-
-
 def settings_of(spec: MemberSpec) -> dict[str, Any]:
-    """The arguments of the member's consumer."""
+    """The arguments of the member's consumer; `client_rack` only if aiokafka has it (0.14 and later)."""
+    known = inspect.signature(AIOKafkaConsumer).parameters
     return {
-        "bootstrap_servers": spec.bootstrap,
-        "group_id": spec.group,
+        **spec.settings([assignor_of(spec, name) for name in spec.assignors]),
         "group_instance_id": spec.instance_id,
-        "client_id": spec.name,
-        "partition_assignment_strategy": [assignor_of(spec, name) for name in spec.assignors],
-        "auto_offset_reset": "earliest",
-        "session_timeout_ms": spec.session_timeout_ms,
-        "heartbeat_interval_ms": spec.heartbeat_interval_ms,
-        "enable_auto_commit": spec.auto_commit,
-        "auto_commit_interval_ms": 500,
-        "metadata_max_age_ms": spec.metadata_max_age_ms,
         "rebalance_timeout_ms": spec.rebalance_timeout_ms,
         "isolation_level": spec.isolation_level,
-        **optional_settings(spec),
+        **({"client_rack": spec.rack} if "client_rack" in known else {}),
     }
 
 

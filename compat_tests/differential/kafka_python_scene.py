@@ -98,9 +98,8 @@ class KafkaPythonScene(Scene):
             return
         try:
             seen = self.begin()
-            for (
-                call
-            ) in self.scenario.calls:  # On the thread of the listener, which cannot wait for the scene.
+            # On the thread of the listener, which cannot wait for the scene.
+            for call in self.scenario.calls:
                 told = len(self.told)
                 said = self._said(partial(self.make, call), only_type=call.only_type)
                 seen = self.note(call, said, told, seen)
@@ -129,6 +128,9 @@ class KafkaPythonScene(Scene):
         finally:
             if (net := getattr(made, "_net", None)) is not None:
                 net.stop()
+
+    async def start(self) -> None:
+        """Its construction has started it."""
 
     async def read(self) -> Mapping[TopicPartition, list[Any]]:
         return self.consumer.poll(timeout_ms=2 * _LONG_POLL_MS)
@@ -194,6 +196,9 @@ class KafkaPythonScene(Scene):
 
         threading.Thread(target=make, daemon=True).start()
         return ended
+
+    async def give_up(self, call: asyncio.Future[str]) -> None:
+        """It goes on in its thread."""
 
     def position(self, tp: TopicPartition) -> int | None:
         found = self.consumer._subscription.assignment[tp].position

@@ -6,6 +6,7 @@ and `kafka_python_scene`.
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
 import time
@@ -61,7 +62,7 @@ class Stage:
     patience_s: float
 
 
-class Scene:
+class Scene(abc.ABC):
     """A consumer, from its construction to the check of the resources that it left.
 
     Attributes:
@@ -120,13 +121,13 @@ class Scene:
     # ---- what states are made of
 
     @property
+    @abc.abstractmethod
     def membership(self) -> tuple[str, int]:
         """The id of the member, and its generation."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def tell(self, what: str, partitions: Any, name: str = "") -> Any:
         """Record a call of the listener; the first revocation makes the calls if the state requires it."""
-        raise NotImplementedError
 
     def must_call(self, what: str, partitions: Any, name: str) -> bool:
         """Record a call of the listener; returns whether it has to make the calls."""
@@ -152,13 +153,15 @@ class Scene:
             **settings,
         }
 
+    @abc.abstractmethod
     def construct(self, *topics: str, **settings: Any) -> None:
-        raise NotImplementedError
+        """Make the consumer, which does not connect before its start."""
 
+    @abc.abstractmethod
     async def constructed(self, call: Call) -> str:
         """The outcome of a construction."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     async def start(self) -> None:
         """Start the consumer, if it has to be started."""
 
@@ -172,9 +175,9 @@ class Scene:
         await self.start()
         await self.read_all()
 
+    @abc.abstractmethod
     async def read(self) -> Mapping[Any, list[Any]]:
         """Some records, or none."""
-        raise NotImplementedError
 
     async def read_all(self) -> None:
         wanted = Counter({self.resolve(Part(number)): RECORDS for number in range(PARTITIONS)})
@@ -292,10 +295,11 @@ class Scene:
             await self.give_up(call)
         return "waits"
 
+    @abc.abstractmethod
     def begun(self, what: Callable[[], Any], *, only_type: bool) -> asyncio.Future[str]:
         """The future result or error of a call."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     async def give_up(self, call: asyncio.Future[str]) -> None:
         """A call waits for too long."""
 
@@ -350,9 +354,9 @@ class Scene:
         }
         return {what: text for what, text in seen.items() if what not in self.unobserved}
 
+    @abc.abstractmethod
     def position(self, tp: Any) -> int | None:
         """A known position; it is not looked up."""
-        raise NotImplementedError
 
     def by_partition(self, offsets: Mapping[tuple[str, int], int | None]) -> str:
         """The offsets of the partitions of `orders`, as text."""
@@ -393,9 +397,9 @@ class Scene:
 
     # ---- the end
 
+    @abc.abstractmethod
     async def deliver(self) -> str:
         """Whether the consumer delivers records, once no partition is paused."""
-        raise NotImplementedError
 
     async def observe_delivery(self, *, after_join: bool = False) -> None:
         """Observe `then`; polls may have ended during a join before it."""
@@ -428,13 +432,13 @@ class Scene:
             await asyncio.sleep(0.02)
         self.observe("left", left or "nothing")
 
+    @abc.abstractmethod
     def left(self) -> str:
         """The resources that are left."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     async def clean_up(self) -> None:
         """End what is left."""
-        raise NotImplementedError
 
     async def look_up_committed(self) -> None:
         """Observe the group's committed offsets, as read by another client."""

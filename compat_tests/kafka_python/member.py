@@ -70,22 +70,9 @@ def assignor_of(spec: MemberSpec, name: str, *, stock: bool = False) -> Any:
 
 def settings_of(spec: MemberSpec, *, stock: bool = False) -> dict[str, Any]:
     """The arguments of the member's consumer; some only if they are given, or if the release has them."""
-    settings: dict[str, Any] = {
-        "bootstrap_servers": spec.bootstrap,
-        "group_id": spec.group,
-        "client_id": spec.name,
-        "partition_assignment_strategy": [assignor_of(spec, name, stock=stock) for name in spec.assignors],
-        "auto_offset_reset": "earliest",
-        "session_timeout_ms": spec.session_timeout_ms,
-        "heartbeat_interval_ms": spec.heartbeat_interval_ms,
-        "enable_auto_commit": spec.auto_commit,
-        "auto_commit_interval_ms": 500,
-        "metadata_max_age_ms": spec.metadata_max_age_ms,
-    }
+    settings = spec.settings([assignor_of(spec, name, stock=stock) for name in spec.assignors])
     if spec.rebalance_timeout_ms is not None:
-        settings["max_poll_interval_ms"] = spec.rebalance_timeout_ms
-    if spec.max_poll_interval_ms is not None:
-        settings["max_poll_interval_ms"] = spec.max_poll_interval_ms
+        settings.setdefault("max_poll_interval_ms", spec.rebalance_timeout_ms)
     if KNOWS_STATIC_MEMBERS:
         settings["group_instance_id"] = spec.instance_id
     if KNOWS_RACKS:

@@ -206,9 +206,9 @@ class KafkaCluster(Kafka):
     def _try_to_start(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="kafka-"))
         self._processes.own_folder(folder)
-        ports = iter(self._choose_ports(2 * self._count))
+        ports = iter(self._choose_ports(3 * self._count))
         self._brokers = {
-            id: _Broker(id, folder / f"broker-{id}", next(ports), next(ports), *free_ports(1))
+            id: _Broker(id, folder / f"broker-{id}", next(ports), next(ports), next(ports))
             for id in range(1, self._count + 1)
         }
         self._format(_random_id())

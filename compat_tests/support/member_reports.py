@@ -75,6 +75,24 @@ class MemberSpec:
     copies_to: str | None = None
     """The topic to which the member copies consumed records in transactions."""
 
+    def settings(self, assignors: Sequence[object]) -> dict[str, Any]:
+        """The arguments that consumers of aiokafka and kafka-python have alike."""
+        settings = {
+            "bootstrap_servers": self.bootstrap,
+            "group_id": self.group,
+            "client_id": self.name,
+            "partition_assignment_strategy": assignors,
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": self.session_timeout_ms,
+            "heartbeat_interval_ms": self.heartbeat_interval_ms,
+            "enable_auto_commit": self.auto_commit,
+            "auto_commit_interval_ms": 500,
+            "metadata_max_age_ms": self.metadata_max_age_ms,
+        }
+        if self.max_poll_interval_ms is not None:
+            settings["max_poll_interval_ms"] = self.max_poll_interval_ms
+        return settings
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
 

@@ -158,13 +158,13 @@ class Nursery:
 
 def nursery() -> Nursery:
     """The nursery of this process."""
-    # Threads that start their first members at the same time would each make one, and all but one would end
-    # when nothing refers to them any more.
     with _starting:
         return _nursery()
 
 
 _starting = threading.Lock()
+"""Threads that start their first members at the same time would each make a nursery, and all but one would
+end when nothing refers to them any more."""
 
 
 @functools.cache
