@@ -90,7 +90,8 @@ class SecuredCluster:
             self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="secured-")))
             self.keystore, self.certificate = self.folder / "broker.p12", self.folder / "broker.pem"
             _make_certificate(self.keystore, self.certificate)
-            plain, controller, self.port, self.tls_port = free_ports(4)
+            *brokers, self.port, self.tls_port = free_ports(5)
+            plain, controller, _ = brokers
             doors = f"PLAINTEXT://127.0.0.1:{plain},SECURED://localhost:{self.port},TLS://localhost:{self.tls_port}"
             protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL,TLS:SSL"
             login = "org.apache.kafka.common.security"
@@ -112,7 +113,7 @@ class SecuredCluster:
                 "super.users": f"User:ANONYMOUS;User:{PLAIN_USER}",
                 **self._settings,
             }
-            cluster = KafkaCluster(settings=settings, ports=lambda _: [plain, controller])
+            cluster = KafkaCluster(settings=settings, ports=lambda _: brokers)
             self.cluster = stack.enter_context(cluster)
             self._stack = stack.pop_all()
         return self
