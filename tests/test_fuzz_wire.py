@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -94,28 +95,26 @@ of_consumer_groups = {
 contexts = st.builds(MemberContext, st.frozensets(names), claims, st.integers(-1, 2**31 - 1), rack=racks)
 
 
+CODECS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], object]]] = {
+    "subscription": (subscriptions, encode_subscription, decode_subscription),
+    "assignment": (assignments, encode_assignment, decode_assignment),
+    "record key": (keys, encode_key, decode_key),
+    "group metadata": (generations, encode_group_metadata, decode_group_metadata),
+}
+"""Values, and how they are written and read."""
+
+
+@pytest.mark.parametrize(("values", "encode", "decode"), CODECS.values(), ids=CODECS)
 @unhurried
-@given(subscriptions)
-def test_every_subscription_reads_back(subscription: Subscription) -> None:
-    assert decode_subscription(encode_subscription(subscription)) == subscription
-
-
-@unhurried
-@given(assignments)
-def test_every_assignment_reads_back(assignment: ConsumerAssignment) -> None:
-    assert decode_assignment(encode_assignment(assignment)) == assignment
-
-
-@unhurried
-@given(keys)
-def test_every_key_reads_back(key: GroupMetadataKey) -> None:
-    assert decode_key(encode_key(key)) == key
-
-
-@unhurried
-@given(generations)
-def test_every_generation_reads_back(value: GroupMetadata) -> None:
-    assert decode_group_metadata(encode_group_metadata(value)) == value
+@given(draw=st.data())
+def test_every_value_reads_back(
+    values: st.SearchStrategy[Any],
+    encode: Callable[[Any], bytes],
+    decode: Callable[[bytes], object],
+    draw: st.DataObject,
+) -> None:
+    value = draw.draw(values)
+    assert decode(encode(value)) == value
 
 
 @unhurried
@@ -136,10 +135,7 @@ def decode_user_data(name: str, data: bytes) -> object:
 
 
 DECODERS: dict[str, Callable[[bytes], object]] = {
-    "subscription": decode_subscription,
-    "assignment": decode_assignment,
-    "key": decode_key,
-    "group metadata": decode_group_metadata,
+    **{kind: decode for kind, (_, _, decode) in CODECS.items()},
     **{record.name: partial(decode_consumer_group_value, record) for record in ConsumerGroupRecord},
     **{f"member, {name}": partial(decode_member, name, "m") for name in NAMES},
     **{f"user data, {name}": partial(decode_user_data, name) for name in NAMES},
@@ -155,26 +151,18 @@ pieces = st.one_of(
 arbitrary = st.binary(max_size=200) | st.lists(pieces, max_size=30).map(b"".join)
 
 
+talkative = st.sampled_from([Talkative(name, b"data") for name in NAMES])
+
+
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
     """Valid bytes, then changed, truncated or extended."""
     written = draw(
         st.one_of(
-            subscriptions.map(encode_subscription),
-            assignments.map(encode_assignment),
-            keys.map(encode_key),
-            generations.map(encode_group_metadata),
+            *(values.map(encode) for values, encode, _ in CODECS.values()),
             st.one_of(*of_consumer_groups.values()),
-            st.builds(
-                lambda name, context: encode_member(Talkative(name, b"data"), context, held=False),
-                st.sampled_from(NAMES),
-                contexts,
-            ),
-            st.builds(
-                lambda name, context: encode_user_data(Talkative(name, b"data"), context),
-                st.sampled_from(NAMES),
-                contexts,
-            ),
+            st.builds(partial(encode_member, held=False), talkative, contexts),
+            st.builds(encode_user_data, talkative, contexts),
         )
     )
     data = bytearray(written)
@@ -215,32 +203,30 @@ def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(data: bytes) -> 
         assert peak_bytes <= 20_000 + 80 * len(data), name
 
 
+RECORDS = [(kind, CODECS[kind]) for kind in ("record key", "group metadata")]
 WHOLE: dict[str, tuple[st.SearchStrategy[bytes], Callable[[bytes], object]]] = {
-    "record key": (keys.map(encode_key), decode_key),
-    "group metadata": (generations.map(encode_group_metadata), decode_group_metadata),
-    **{
-        record.name: (written, partial(decode_consumer_group_value, record))
-        for record, written in of_consumer_groups.items()
-    },
+    **{kind: (values.map(encode), decode) for kind, (values, encode, decode) in RECORDS},
+    **{record.name: (written, DECODERS[record.name]) for record, written in of_consumer_groups.items()},
 }
 
 
 @pytest.mark.parametrize(("written", "decode"), WHOLE.values(), ids=WHOLE)
+@unhurried
+@given(draw=st.data(), cuts=st.lists(st.integers(min_value=0), max_size=4))
 def test_a_record_cut_anywhere_says_where_and_no_byte_may_follow(
-    written: st.SearchStrategy[bytes], decode: Callable[[bytes], object]
+    written: st.SearchStrategy[bytes],
+    decode: Callable[[bytes], object],
+    draw: st.DataObject,
+    cuts: list[int],
 ) -> None:
-    @unhurried
-    @given(written, st.lists(st.integers(min_value=0), max_size=4))
-    def says_where(data: bytes, cuts: list[int]) -> None:
-        for length in {0, len(data) - 1, *(cut % len(data) for cut in cuts)}:
-            with pytest.raises(ProtocolError) as error:
-                decode(data[:length])
-            assert 0 <= error.value.offset <= length
-            assert error.value.subject
-        with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
-            decode(data + b"x")
-
-    says_where()
+    data = draw.draw(written)
+    for length in {0, len(data) - 1, *(cut % len(data) for cut in cuts)}:
+        with pytest.raises(ProtocolError) as error:
+            decode(data[:length])
+        assert 0 <= error.value.offset <= length
+        assert error.value.subject
+    with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
+        decode(data + b"x")
 
 
 @unhurried

@@ -21,35 +21,36 @@ def named(name: str) -> Talkative:
     return Talkative(name, b"hello")
 
 
-def test_held_partitions_win_over_those_in_the_user_data() -> None:
-    earlier = MemberContext(frozenset({"orders"}), {"orders": [5]}, 4)
-    user_data = encode_user_data(named("sticky"), earlier)
-    data = encode_subscription(Subscription(2, ("orders",), user_data, {"orders": [1]}, 6))
-    member = decode_member("sticky", "m-1", data)
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (1,)}, 6, False)
+EARLIER = encode_user_data(named("sticky"), MemberContext(frozenset({"orders"}), {"orders": [5]}, 4))
 
 
-def test_a_revoked_claim_keeps_the_generation_it_came_with() -> None:
-    # Java's consumer learns its next generation from the JoinGroup response. If that rebalance is aborted, it
-    # joins again with the new generation in the field; its user data are from its last assignment.
-    earlier = MemberContext(frozenset({"orders"}), {"orders": [5]}, 4)
-    data = encode_subscription(
-        Subscription(2, ("orders",), encode_user_data(named("sticky"), earlier), {}, 6)
-    )
-    member = decode_member("sticky", "m-1", data)
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (5,)}, 4, True)
-
-
-def test_held_partitions_without_a_generation_of_their_own_have_that_of_the_user_data() -> None:
-    data = encode_subscription(Subscription(1, ("orders",), b"\0\0\0\x05", {"orders": [1]}))
-    member = decode_member("cooperative-sticky", "m-1", data)
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (1,)}, 5, False)
-
-
-def test_an_owned_topic_without_partitions_is_no_claim() -> None:
-    data = encode_subscription(Subscription(2, ("orders",), b"", {"orders": []}, 6))
-    member = decode_member("cooperative-sticky", "m-1", data)
-    assert (member.owned, member.generation, member.revoked) == ({}, 6, False)
+@pytest.mark.parametrize(
+    ("strategy", "subscription", "claim"),
+    [
+        ("sticky", Subscription(2, ("orders",), EARLIER, {"orders": [1]}, 6), ({"orders": (1,)}, 6, False)),
+        # Java's consumer learns its next generation from the JoinGroup response. If that rebalance is
+        # aborted, it joins again with the new generation in the field; its user data are from its last
+        # assignment.
+        ("sticky", Subscription(2, ("orders",), EARLIER, {}, 6), ({"orders": (5,)}, 4, True)),
+        (
+            "cooperative-sticky",
+            Subscription(1, ("orders",), b"\0\0\0\x05", {"orders": [1]}),
+            ({"orders": (1,)}, 5, False),
+        ),
+        ("cooperative-sticky", Subscription(2, ("orders",), b"", {"orders": []}, 6), ({}, 6, False)),
+    ],
+    ids=[
+        "held partitions win over those in the user data",
+        "a revoked claim keeps the generation it came with",
+        "held partitions without a generation have that of the user data",
+        "an owned topic without partitions is no claim",
+    ],
+)
+def test_a_claim_is_what_is_held_or_else_in_the_user_data(
+    strategy: str, subscription: Subscription, claim: tuple[dict[str, tuple[int, ...]], int, bool]
+) -> None:
+    member = decode_member(strategy, "m-1", encode_subscription(subscription))
+    assert (member.owned, member.generation, member.revoked) == claim
 
 
 def test_a_subscription_cut_anywhere_names_the_member() -> None:

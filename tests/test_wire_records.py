@@ -21,15 +21,13 @@ from kafka_assignors.wire import (
     encode_subscription,
 )
 from kafka_assignors_replay.history.consumer_offsets import (
-    ConsumerGroupKey,
     GroupMember,
     GroupMetadata,
-    GroupMetadataKey,
-    OffsetCommitKey,
     UnknownKey,
     decode_group_metadata,
     decode_key,
 )
+from tests.java_fields import decode_fields
 
 Json = dict[str, Any]
 DATA = Path(__file__).parent / "data"
@@ -58,17 +56,9 @@ def where(record: Json) -> str:
 
 @pytest.mark.parametrize("record", BY_BROKER, ids=where)
 def test_a_key_reads_as_the_broker_dumps_it(record: Json) -> None:
-    key = decode_key(bytes.fromhex(record["key"]))
-    dumped = record["dumped_key"]["data"]
-    if isinstance(key, OffsetCommitKey):
-        assert dumped == {"group": key.group, "topic": key.topic, "partition": key.partition}
-    elif isinstance(key, GroupMetadataKey):
-        assert dumped == {"group": key.group}
-    else:
-        assert isinstance(key, ConsumerGroupKey)
-        assert dumped == {"groupId": key.group} | ({"memberId": key.member_id} if key.member_id else {})
-        assert record["dumped_key"]["type"] == str(key.type.value)
-    assert encode_key(key) == bytes.fromhex(record["key"])
+    data = bytes.fromhex(record["key"])
+    assert decode_fields("record_key", 0, data) == record["dumped_key"]["data"]
+    assert encode_key(decode_key(data)) == data
 
 
 @pytest.mark.parametrize("kind", [9, 15, 17, 99, -1])

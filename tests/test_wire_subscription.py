@@ -24,11 +24,7 @@ SUBSCRIPTIONS = [
 ]
 
 
-def of_version(subscriptions: list[Subscription]) -> list[str]:
-    return [f"v{subscription.version}" for subscription in subscriptions]
-
-
-@pytest.mark.parametrize("subscription", SUBSCRIPTIONS, ids=of_version(SUBSCRIPTIONS))
+@pytest.mark.parametrize("subscription", SUBSCRIPTIONS, ids=lambda one: f"v{one.version}")
 def test_a_subscription_reads_back_from_any_kind_of_buffer(subscription: Subscription) -> None:
     data = encode_subscription(subscription)
     assert decode_subscription(bytearray(data)) == subscription

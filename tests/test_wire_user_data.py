@@ -39,43 +39,38 @@ def test_a_newcomer_has_nothing_to_say(name: str) -> None:
     assert encode_user_data(Talkative(name), MemberContext(ORDERS)) == b""
 
 
-def test_sticky_of_version_0_has_no_generation() -> None:
-    member = eager_member("sticky", int32(1) + topic(b"orders", 1, 3))
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, -1, True)
-
-
-def test_sticky_with_too_few_bytes_for_a_generation_is_version_0_as_in_java() -> None:
-    member = eager_member("sticky", int32(1) + topic(b"orders", 1, 3) + b"\0\0\0")
-    assert (member.owned, member.generation) == ({"orders": (1, 3)}, -1)
-
-
-def test_the_sticky_user_data_of_kafka_python_3_is_recognised() -> None:
-    member = eager_member("sticky", b"\x00\x01" + int32(1) + topic(b"orders", 1, 3) + int32(7))
-    assert (member.owned, member.generation) == ({"orders": (1, 3)}, 7)
-    assert eager_member("sticky", b"\x00\x01" + int32(0) + int32(7)).generation == 7
-
-
-def test_cooperative_sticky_of_librdkafka_and_franz_go_names_partitions_too() -> None:
-    member = eager_member("cooperative-sticky", int32(1) + topic(b"orders", 1, 3) + int32(7))
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, True)
-    assert eager_member("cooperative-sticky", int32(0) + int32(7)).generation == 7
-
-
-def test_a_generation_with_something_unknown_behind_it_is_still_a_generation() -> None:
-    assert eager_member("cooperative-sticky", int32(7) + b"unknown").generation == 7
+CLAIM = int32(1) + topic(b"orders", 1, 3)
 
 
 @pytest.mark.parametrize(
-    ("name", "user_data"),
+    ("name", "user_data", "owned", "generation"),
     [
-        ("sticky", b"not Java's"),
-        ("sticky", int32(1) + b"\x00\x02\xff\xff" + int32(0)),
-        ("cooperative-sticky", b"\x00\x01\x02"),
+        pytest.param("sticky", CLAIM, [1, 3], -1, id="Java's sticky of version 0"),
+        pytest.param(
+            "sticky", CLAIM + b"\0\0\0", [1, 3], -1, id="too few bytes for a generation, as in Java"
+        ),
+        pytest.param("sticky", b"\0\1" + CLAIM + int32(7), [1, 3], 7, id="kafka-python 3"),
+        pytest.param("sticky", b"\0\1" + int32(0) + int32(7), [], 7, id="kafka-python 3 with nothing"),
+        pytest.param("cooperative-sticky", CLAIM + int32(7), [1, 3], 7, id="librdkafka and franz-go"),
+        pytest.param("cooperative-sticky", int32(0) + int32(7), [], 7, id="librdkafka with nothing"),
+        pytest.param("cooperative-sticky", int32(7) + b"unknown", [], 7, id="something behind a generation"),
+        *(
+            pytest.param(name, user_data, [], -1, id=f"of another making: {user_data!r}")
+            for name, user_data in [
+                ("sticky", b"not Java's"),
+                ("sticky", int32(1) + b"\x00\x02\xff\xff" + int32(0)),
+                ("cooperative-sticky", b"\x00\x01\x02"),
+            ]
+        ),
     ],
 )
-def test_user_data_of_another_making_are_passed_over(name: str, user_data: bytes) -> None:
+def test_user_data_of_other_clients_are_read_or_passed_over(
+    name: str, user_data: bytes, owned: list[int], generation: int
+) -> None:
     member = eager_member(name, user_data)
-    assert (member.topics, member.owned, member.generation, member.data) == (ORDERS, {}, -1, b"")
+    assert member.owned == ({"orders": tuple(owned)} if owned else {})
+    assert (member.topics, member.generation, member.data) == (ORDERS, generation, b"")
+    assert member.revoked is bool(owned)
 
 
 @pytest.mark.parametrize("name", EVERY_NAME)
