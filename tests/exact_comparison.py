@@ -2,7 +2,7 @@
 
     python -m tests.exact_comparison --groups 100000 --seed 1
 
-The command draws random groups from every family in turn (see `exact_families`), solves each by every list of
+The command draws random groups from every family in turn (see `exact_groups`), solves each by every list of
 criteria, and compares the answers with the optimum of an independent solver (`exact_oracle`). With
 `--capacities`, members differ in capacity and some have partitions already (see `exact_scales`). It prints
 each fault; the exit code is 1 if there is one. None is known.
@@ -20,7 +20,7 @@ from typing import TypeVar
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, PLAIN, RACKS_THEN_MOVES, Criteria, Scale
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.solver import solve
-from tests.exact_families import FAMILIES, draw
+from tests.exact_groups import FAMILIES, draw
 from tests.exact_oracle import Oracle
 from tests.exact_scales import random_scale
 from tests.exact_score import owners_of, score

@@ -17,7 +17,7 @@ from kafka_assignors_replay.history.group_replay import moves_least, settle
 from tests.exact_groups import Limits, random_group
 
 GROUPS = 400
-WIDE = Limits(members=20, topics=6, partitions=40)
+WIDE = Limits(members=30, topics=6, partitions=240)
 
 
 def scale_of(rng: random.Random, group: Group) -> Scale:

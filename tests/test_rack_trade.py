@@ -26,8 +26,8 @@ from tests.exact_oracle import Oracle
 from tests.exact_scales import random_scale
 from tests.exact_score import owners_of, score
 
-LARGER = Limits(members=25, topics=15, partitions=12)
-HUGE = Limits(members=100, topics=60, partitions=60)
+LARGER = Limits(members=25, topics=15, partitions=180)
+HUGE = Limits(members=100, topics=60, partitions=3_600)
 RATIOS = tuple(map(Fraction, ("1/100", "1/3", "1/2", "1", "3/2", "2", "5/2", "3", "7", "100")))
 
 

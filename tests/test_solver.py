@@ -27,7 +27,7 @@ from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, RebalanceProtocol, Strategy
 from tests.any_group import groups, seeds
 from tests.exact_comparison import ORDERS, Plain, owning, plain
-from tests.exact_groups import random_group
+from tests.exact_groups import SMALL, random_group
 from tests.exact_scales import random_scale
 
 TRADES = [traded(number) for number in (Fraction(1, 2), 1, Fraction(5, 2), 4)]
@@ -68,7 +68,7 @@ class TestWhateverTheGroup:
         assert not led.withheld
         assert given_out[1] == given_out[2]
 
-    @given(groups, preferences, st.permutations(range(8)))
+    @given(groups, preferences, st.permutations(range(SMALL.members)))
     def test_any_optimal_prior_assignment_is_left_as_it_is(
         self, group: Group, racks: Criteria, ranks: list[int]
     ) -> None:

@@ -21,8 +21,8 @@ from tests.exact_score import Score, readers, score
 
 pytestmark = pytest.mark.exhaustive
 
-TINY = Limits(members=4, topics=3, partitions=3)
-LARGE = Limits(members=100, topics=60, partitions=60)
+TINY = Limits(members=4, topics=3, partitions=9)
+LARGE = Limits(members=100, topics=60, partitions=3_600)
 
 
 @pytest.mark.parametrize("capacities", [False, True], ids=["alike", "capacities"])

@@ -27,7 +27,7 @@ from compat_tests.corpus.optimum import best_of
 from compat_tests.corpus.run import OURS, Result, by_family, ended_badly, overall, play_ours, run
 from compat_tests.corpus.scenario import Scenario, read_corpus
 from compat_tests.peers.asking import PEERS, Peer, available_clients, version_of
-from tests.exact_families import FAMILIES, draw
+from tests.exact_groups import FAMILIES, draw
 
 SLOW = ("kafka-python", "aiokafka")
 STICKY = [peer for peer in PEERS if "sticky" in peer.assignor]
