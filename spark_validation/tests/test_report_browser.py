@@ -6,6 +6,7 @@ Without a browser these tests fail under CI, and are skipped elsewhere.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -41,6 +42,10 @@ def test_nothing_on_the_page_fails_and_nothing_is_fetched_but_the_file_itself(pa
     assert page.errors() == []
     [address] = [address for address in page.requests() if not address.startswith("data:")]
     assert address.startswith("file://")
+    policy = page.evaluate("document.querySelector('meta[http-equiv=Content-Security-Policy]').content")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+    assert page.evaluate("document.querySelectorAll('[src], link:not([href=\"data:,\"])').length") == 0
 
 
 def test_every_plot_has_marks_of_some_size_in_it_and_a_legend(page: Page) -> None:
@@ -90,7 +95,14 @@ def test_hostile_names_are_shown_and_do_nothing(page: Page) -> None:
         assert plain(name) in text
     labels = page.evaluate("document.querySelector('.strips .plot').textContent")
     assert HOSTILE in labels
-    assert page.evaluate("document.querySelectorAll('img, iframe, svg a, a[href^=javascript]').length") == 0
+    assert page.evaluate("document.querySelectorAll('img, iframe, svg a').length") == 0
+    assert page.evaluate("document.scripts.length") == 1
+    links = page.evaluate("[...document.querySelectorAll('a')].map(link => link.getAttribute('href'))")
+    assert all(re.match(r"#|\./javascript%3Atables/", link) for link in links)
+    handlers = (
+        "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(a => /^on/.test(a))"
+    )
+    assert page.evaluate(handlers) == []
 
 
 def test_a_link_to_a_group_opens_it(page: Page) -> None:
