@@ -3,8 +3,8 @@
     done = run_command("groups", "--json", "-", "--bootstrap-server", kafka.bootstrap)
 
 Loading the command line takes a second of CPU, more than most commands need. Each command runs in a process
-that a nursery forks (see `preloaded`): it has its own files and exit code, and may end as it likes. Tests of
-what a command loads, and of signals and terminals, start Python anew.
+that is forked (see `preloaded`): it has its own files and exit code, and may end as it likes. Tests of what a
+command loads, and of signals and terminals, start Python anew.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from compat_tests.support import preloaded
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.preloaded import nursery
 
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `kafka-assignors` with these arguments and an empty input; raises TimeoutExpired if it hangs."""
     with tempfile.TemporaryDirectory(prefix="command-") as folder:
         output, errors = Path(folder) / "output", Path(folder) / "errors"
-        process = nursery().start("kafka_assignors_cli", arguments, output, Path.cwd(), errors=errors)
+        process = preloaded.start("kafka_assignors_cli", arguments, output, Path.cwd(), errors=errors)
         assert process.stdin is not None
         process.stdin.close()
         try:

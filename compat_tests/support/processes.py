@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
+from compat_tests.support import preloaded
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.preloaded import PreloadedProcess, nursery
 
 _LAST_WORDS_S = 2.0
 
@@ -38,7 +38,15 @@ for folder in folders:
 """
 
 
-Child: TypeAlias = subprocess.Popen[bytes] | PreloadedProcess
+Child: TypeAlias = subprocess.Popen[bytes] | preloaded.PreloadedProcess
+
+
+def state_of(pid: int) -> str:
+    """The state of a process in Linux's letters, such as T if it is stopped; "" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 class Processes:
@@ -112,7 +120,7 @@ class Processes:
 
         `environment` adds to the variables of this process.
         """
-        process = nursery().start(program, arguments, log, cwd, environment=environment)
+        process = preloaded.start(program, arguments, log, cwd, environment=environment)
         self._own(process)
         return process
 
