@@ -77,6 +77,24 @@ class Driver:
         return self.tell(events.HeartbeatAnswered(self.member.membership, answer, at))
 
 
+class Wakeup:
+    """What tasks of a client in a test wait with."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    async def __call__(self, timeout_s: float | None = None) -> None:
+        try:
+            await asyncio.wait_for(self._event.wait(), timeout_s)
+        except asyncio.TimeoutError:
+            return
+        finally:
+            self._event.clear()
+
+    def notify(self) -> None:
+        self._event.set()
+
+
 def scene(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """A test that runs in an event loop of its own."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pytest
 
@@ -32,20 +32,40 @@ class OfAnotherClient(Assignor):
     log = logging.getLogger("kafka_assignors_other")
 
 
-def require(*assignors: object) -> None:
-    require_cooperative(assignors, Ours, "g")
+class CooperativeAlone(NoBatch):
+    protocols: ClassVar[Any] = (RebalanceProtocol.COOPERATIVE,)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ([NoBatch()], TypeError, REMEDY),
+        ([NoBatch], TypeError, REMEDY),
+        (Ours(Range()), TypeError, r"must be a list of assignors, not Ours\(Range"),
+        (["StickyAssignor"], TypeError, "is not an assignor of kafka_assignors_ours: others do not know"),
+        (
+            [OfAnotherClient(Range())],
+            TypeError,
+            r"another client, of kafka_assignors_other: import the one of kafka_assignors_ours$",
+        ),
+        ([Ours], TypeError, "has a class of an assignor in it and needs an instance"),
+        ([], ValueError, r"strategy is empty: pass \[CooperativeStickyAssignor\(\)\]"),
+        ([Ours(CooperativeSticky())] * 2, ValueError, "2 assignors with the name 'cooperative-sticky'"),
+        (
+            [Ours(CooperativeAlone()), Ours(Range())],
+            ValueError,
+            "'no-batch' runs under the cooperative protocol alone and 'range' un",
+        ),
+    ],
+)
+def test_what_is_no_list_of_our_assignors_is_refused_with_the_remedy(
+    given: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        require_cooperative(given, Ours, "g")
 
 
 class TestForgottenAssignor:
-    @pytest.mark.parametrize("given", [NoBatch(), NoBatch], ids=["instance", "class"])
-    def test_our_consumers_name_the_users_own_class(self, given: object) -> None:
-        with pytest.raises(TypeError, match=REMEDY):
-            require(given)
-
-    def test_an_assignor_without_its_list_is_told_the_list(self) -> None:
-        with pytest.raises(TypeError, match=r"must be a list of assignors, not Ours\(Range"):
-            require_cooperative(cast("Any", Ours(Range())), Ours, "g")
-
     @pytest.mark.parametrize("given", [NoBatch(), NoBatch], ids=["instance", "class"])
     @pytest.mark.parametrize("attribute", ["metadata", "supported_protocols"])
     def test_what_a_stock_consumer_looks_up_names_it_too(self, given: Any, attribute: str) -> None:
@@ -62,15 +82,6 @@ class TestForgottenAssignor:
         with pytest.raises(AttributeError, match=r"^'NoBatch' object has no attribute 'asign'"):
             NoBatch().asign  # type: ignore[attr-defined]  # noqa: B018
 
-    def test_what_is_no_assignor_is_told_whose_to_pass(self) -> None:
-        with pytest.raises(TypeError, match="is not an assignor of kafka_assignors_ours: others do not know"):
-            require("StickyAssignor")
-
-    def test_an_assignor_for_another_client_is_told_what_to_import(self) -> None:
-        said = r"another client, of kafka_assignors_other: import the one of kafka_assignors_ours$"
-        with pytest.raises(TypeError, match=said):
-            require(OfAnotherClient(Range()))
-
 
 class TestSharedNames:
     @pytest.mark.parametrize("shared", ["range", "roundrobin", "sticky", "cooperative-sticky"])
@@ -83,15 +94,11 @@ class TestSharedNames:
         assert Ours(Mine(), shared_name=True).name == shared
 
 
-class CooperativeAlone(NoBatch):
-    protocols: ClassVar[Any] = (RebalanceProtocol.COOPERATIVE,)
-
-
 class TestEagerByAccident:
     def test_a_mixed_list_is_one_warning_that_names_the_strategy_and_the_page(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        require(Ours(CooperativeSticky()), Ours(Range()))
+        require_cooperative([Ours(CooperativeSticky()), Ours(Range())], Ours, "g")
         (record,) = caplog.records
         assert (record.name, record.levelno) == ("kafka_assignors_ours.eager", logging.WARNING)
         said = record.getMessage()
@@ -106,20 +113,5 @@ class TestEagerByAccident:
     def test_a_list_of_one_protocol_is_a_choice_and_needs_none(
         self, strategies: list[Strategy], caplog: pytest.LogCaptureFixture
     ) -> None:
-        require(*map(Ours, strategies))
+        require_cooperative([*map(Ours, strategies)], Ours, "g")
         assert not caplog.records
-
-    def test_an_empty_list_is_told_what_to_pass(self) -> None:
-        with pytest.raises(ValueError, match=r"strategy is empty: pass \[CooperativeStickyAssignor\(\)\]"):
-            require()
-
-
-def test_what_no_group_could_vote_on_is_refused() -> None:
-    with pytest.raises(TypeError, match="has a class of an assignor in it and needs an instance"):
-        require(Ours)
-    with pytest.raises(ValueError, match="2 assignors with the name 'cooperative-sticky'"):
-        require(Ours(CooperativeSticky()), Ours(CooperativeSticky()))
-    with pytest.raises(
-        ValueError, match="'no-batch' runs under the cooperative protocol alone and 'range' un"
-    ):
-        require(Ours(CooperativeAlone()), Ours(Range()))

@@ -24,30 +24,15 @@ MOVING: dict[str, Any] = {
 EMPTY = '{"topics": {}, "members": []}'
 
 STRATEGIES_OF_OTHERS = """
-from dataclasses import dataclass
 from kafka_assignors.group import Assignment
-from kafka_assignors.strategies import RebalanceProtocol, Strategy
+from kafka_assignors.strategies import RoundRobin
 
-
-@dataclass(frozen=True)
-class Base(Strategy):
-    name: str = "mine"
-    protocols: tuple = (RebalanceProtocol.EAGER,)
-
-class Greedy(Base):
-    '''All for the first.'''
+class Greedy(RoundRobin):
+    name = "mine"
     def assign(self, group):
         first = min(group.members)
         everything = {name: range(topic.partitions) for name, topic in group.topics.items()}
         return Assignment({member: everything if member == first else {} for member in group.members})
-
-class Idle(Base):
-    def assign(self, group):
-        return Assignment({member: {} for member in group.members})
-
-class Raising(Base):
-    def assign(self, group):
-        raise RuntimeError("out of ideas\\nand lines")
 """
 
 

@@ -14,6 +14,7 @@ from kafka_assignors.announcements import Facts, encode_facts
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import InvalidFieldError, parse_group
 from kafka_assignors_cli.group_form import assignment_to_json, group_to_json
+from tests.test_announcements import FACTS
 
 FULL: dict[str, Any] = {
     "format": 1,
@@ -148,17 +149,6 @@ def topics(draw: st.DrawFn) -> Topic:
     )
 
 
-facts = st.builds(
-    Facts,
-    release=st.none() | st.sampled_from(["v1", "v2"]),
-    share=st.none() | st.integers(0, 3) | st.just(10_000),
-    draining=st.booleans(),
-    capacity=st.none() | st.integers(1, 3) | st.just(10_000),
-    standby=st.booleans(),
-    rules=st.none() | st.just("a1b2"),
-)
-
-
 members = st.builds(
     Member,
     id=names,
@@ -168,7 +158,7 @@ members = st.builds(
     owned=st.dictionaries(names, st.lists(int32, max_size=4), max_size=3),
     generation=int32,
     revoked=st.booleans(),
-    data=st.binary(max_size=16) | facts.map(encode_facts),
+    data=st.binary(max_size=16) | FACTS.map(encode_facts),
 )
 groups = st.builds(
     Group.of,
@@ -206,20 +196,10 @@ def test_any_json_value_anywhere_is_read_or_refused_by_path(
     assert where[: len(path)] == path
 
 
-FACTS: dict[str, Any] = {
-    "release": "v2",
-    "share": 2500,
-    "draining": True,
-    "capacity": 4,
-    "standby": True,
-    "rules": "abc",
-}
-
-
 def test_facts_that_say_nothing_are_no_data() -> None:
-    nothing = {**dict.fromkeys(FACTS), "draining": False, "standby": False}
-    form = {**FULL, "members": [{"id": "m1", "topics": [], **nothing}]}
-    assert parse_group(form).members["m1"].data == b""
+    unsaid = dict.fromkeys(("release", "share", "capacity", "rules"))
+    member = {"id": "m1", "topics": [], **unsaid, "draining": False, "standby": False}
+    assert parse_group({**FULL, "members": [member]}).members["m1"].data == b""
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from kafka_assignors.rebalance.error_codes import commit_error, membership_error
 from kafka_assignors.rebalance.events import Action, Event, Membership, MembershipError, Partition, Partitions
 from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
-from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders, scene, settled
+from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, Wakeup, orders, scene, settled
 
 
 def test_a_commit_of_a_recreated_topic_is_refused() -> None:
@@ -118,17 +118,6 @@ class CommitFailed(ClientError):
     """The client's CommitFailedError."""
 
 
-class Wakeup:
-    """What `commit` waits with; a timeout is the test's."""
-
-    def __init__(self) -> None:
-        self._notified = asyncio.Event()
-        self.notify = self._notified.set
-
-    async def __call__(self, timeout_s: float | None = None, /) -> None:
-        await self._notified.wait()
-
-
 class Committer:
     """A client. The test says when a request can be written, and answers it."""
 
@@ -226,23 +215,35 @@ class Committer:
 
     async def answers(self, code: int = 0, **other: int) -> None:
         """The coordinator answers the request; `p1=14` is the error code of partition 1."""
-        assert self.under_way is not None
-        _, offsets, response = self.under_way
-        self.under_way = None
+        offsets, response = self._ends()
         response.set_result({one: other.get(f"p{one[1]}", code) for one in offsets})
         await settled()
 
     async def closes(self) -> None:
         """The connection is closed before there is a response."""
-        assert self.under_way is not None
-        _, _, response = self.under_way
-        self.under_way = None
+        _, response = self._ends()
         response.set_exception(ClientError("closed"))
         await settled()
+
+    def _ends(self) -> tuple[dict[Partition, int], asyncio.Future[Any]]:
+        assert self.under_way is not None
+        _, offsets, response = self.under_way
+        self.under_way = None
+        return offsets, response
 
 
 def of(offset: int, *numbers: int) -> dict[Partition, int]:
     return dict.fromkeys(sorted(orders(*numbers)), offset)
+
+
+async def held_up() -> tuple[Committer, asyncio.Future[None], asyncio.Future[None], asyncio.Future[None]]:
+    """A client that has written the second of two commits of partition 0, after one of partition 1."""
+    client = Committer(0, 1)
+    held = await client.begins(0, 1)
+    first, second = client.commit(1, 0), client.commit(2, 0)
+    await settled()
+    await client.answers()
+    return client, held, first, second
 
 
 async def error_of(commit: asyncio.Future[None]) -> type[BaseException] | None:
@@ -320,11 +321,7 @@ class TestCommitsOfASession:
     @pytest.mark.parametrize("when", ["while it is sent", "afterwards"])
     @scene
     async def test_no_commit_is_tried_again_when_a_later_one_may_have_been_accepted(self, when: str) -> None:
-        client = Committer(0, 1)
-        held = await client.begins(0, 1)
-        first, second = client.commit(1, 0), client.commit(2, 0)
-        await settled()
-        await client.answers()
+        client, held, first, second = await held_up()
         assert client.written[1:] == [of(2, 0)]
         client.ready = False
         if when == "afterwards":
@@ -341,11 +338,7 @@ class TestCommitsOfASession:
 
     @scene
     async def test_a_partition_that_failed_for_good_fails_the_commit_in_the_request_alone(self) -> None:
-        client = Committer(0, 1)
-        held = await client.begins(0, 1)
-        first, second = client.commit(1, 0), client.commit(2, 0)
-        await settled()
-        await client.answers()
+        client, held, first, second = await held_up()
         await client.answers(12)
         assert client.written == [of(0, 1), of(2, 0), of(1, 0)]
         await client.answers()

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,6 +21,7 @@ from kafka_assignors.strategies import (
     load_strategy,
     strategy_names,
 )
+from tests.test_cli import installed
 
 BUILT_IN = [
     "capacity",
@@ -76,15 +78,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def install(site: Path, package: str, **entry_points: str) -> None:
-    """Write the metadata that an installer leaves for a package with these strategies."""
-    info = site / f"{package}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    lines = [f"{name} = {target}" for name, target in entry_points.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[kafka_assignors.strategies]", *lines, ""]))
-
-
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_ours_are_found_without_any_installed_metadata(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "entry_points", lambda **_: [])
@@ -97,19 +90,15 @@ def test_any_other_is_found_by_module_and_attribute(site: Path) -> None:
     assert load_strategy("weighted_for_test:Holder.inner").name == "inner"
 
 
-def test_strategies_of_installed_packages_are_found_and_listed(site: Path) -> None:
-    install(site, "weighted", acme_weighted="weighted_for_test:Weighted")
+def test_strategies_of_installed_packages_are_found_and_listed_under_their_own_names_and_not_ours(
+    site: Path,
+) -> None:
+    target = "weighted_for_test:Weighted"
+    registered = (f"{name} = {target}\n" for name in ("acme_weighted", "range", "heavier"))
+    installed(site, "[kafka_assignors.strategies]\n" + "".join(registered))
     assert load_strategy("acme_weighted").name == "acme_weighted"
     assert "acme_weighted" in strategy_names()
-
-
-def test_a_package_cannot_take_one_of_our_names(site: Path) -> None:
-    install(site, "impostor", range="weighted_for_test:Weighted")
     assert load_strategy("range").name == "range"
-
-
-def test_a_registered_name_is_the_strategys_own(site: Path) -> None:
-    install(site, "renamed", heavier="weighted_for_test:Weighted")
     with pytest.raises(InvalidStrategyError, match="calls itself 'acme_weighted'"):
         load_strategy("heavier")
 
@@ -183,46 +172,35 @@ async def assign_later(group: Group) -> Assignment:
     return assign_nothing(group)
 
 
-duck = Duck()
-racks_first = Wrong(criteria=(Criterion.RACKS,))
-worded = Wrong(criteria=("balance",))
-nameless = Wrong(name="")
-listed = Wrong(protocols=["eager"])
-inert = Wrong(assign=None)
-dataless = Wrong(member_data=b"data")
-endless = Wrong(name="s" * 32_768)
-groupless = Wrong(assign=lambda: None)
-awaited = Wrong(assign=assign_later)
-memberless = Wrong(member_data=lambda: b"")
-
-
 @pytest.mark.parametrize(
-    ("attribute", "problem"),
+    ("given", "problem"),
     [
-        ("nameless", "its name is '', not a non-empty string"),
-        ("listed", "its protocols are ['eager'], not a tuple of RebalanceProtocol"),
-        ("inert", "its assign is not a method"),
-        ("dataless", "its member_data is not a method"),
-        ("endless", "its name is no text of at most 32767 bytes"),
-        ("groupless", "its assign cannot be called with a group alone"),
-        ("awaited", "its assign is a coroutine function, which no caller awaits"),
-        ("memberless", "its member_data cannot be called with a member alone"),
-        ("assign_nothing", "it does not derive from kafka_assignors.strategies.Strategy"),
-        ("duck", "it does not derive from kafka_assignors.strategies.Strategy"),
+        (Wrong(name=""), "its name is '', not a non-empty string"),
+        (Wrong(protocols=["eager"]), "its protocols are ['eager'], not a tuple of RebalanceProtocol"),
+        (Wrong(assign=None), "its assign is not a method"),
+        (Wrong(member_data=b"data"), "its member_data is not a method"),
+        (Wrong(name="s" * 32_768), "its name is no text of at most 32767 bytes"),
+        (Wrong(assign=lambda: None), "its assign cannot be called with a group alone"),
+        (Wrong(assign=assign_later), "its assign is a coroutine function, which no caller awaits"),
+        (Wrong(member_data=lambda: b""), "its member_data cannot be called with a member alone"),
+        (assign_nothing, "it does not derive from kafka_assignors.strategies.Strategy"),
+        (Duck(), "it does not derive from kafka_assignors.strategies.Strategy"),
         (
-            "racks_first",
+            Wrong(criteria=(Criterion.RACKS,)),
             "its criteria must begin with balance and name each other one once at most, not: racks",
         ),
-        ("worded", "its criteria are ('balance',), not a tuple of Criterion and Trade"),
+        (Wrong(criteria=("balance",)), "its criteria are ('balance',), not a tuple of Criterion and Trade"),
     ],
 )
 def test_an_object_that_is_no_strategy_is_refused_with_what_it_lacks(
-    attribute: str, problem: str, monkeypatch: pytest.MonkeyPatch
+    given: object, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "wrong_for_test", sys.modules[__name__])
+    module = ModuleType("wrong_for_test")
+    module.given = given  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wrong_for_test", module)
     with pytest.raises(InvalidStrategyError) as caught:
-        load_strategy(f"wrong_for_test:{attribute}")
-    assert str(caught.value) == f"'wrong_for_test:{attribute}' is not a strategy: {problem}"
+        load_strategy("wrong_for_test:given")
+    assert str(caught.value) == f"'wrong_for_test:given' is not a strategy: {problem}"
 
 
 @pytest.mark.parametrize(

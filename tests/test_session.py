@@ -7,7 +7,7 @@ without asyncio: every `await` comes from the client.
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -52,6 +52,7 @@ class Client:
     offered: list[bytes] = field(default_factory=list)
     retries_commits: bool = True
     warms: bool = False
+    while_it_leaves: Callable[[], None] = lambda: None
 
     @property
     def errors(self) -> Any:
@@ -90,6 +91,14 @@ class Client:
     async def sync_group(self, *_: object) -> SyncGroupResponse:
         await Pause()
         return SyncGroupResponse(0, encode_assignment(ConsumerAssignment(0, {"orders": [0]})))
+
+    async def find_coordinator(self, _: float) -> None:
+        self.done.append("look the coordinator up")
+
+    async def leave_group(self, member_id: str, _: str) -> None:
+        await Pause()
+        self.while_it_leaves()
+        self.done.append(f"{member_id} left")
 
     def partition_count(self, topic: str) -> int:
         return 1
@@ -135,6 +144,13 @@ def joining(*answers: int | Exception) -> list[Any]:
     return client.done
 
 
+def join_and_sync(client: Any, session: Session, join: events.SendJoin) -> None:
+    """Carry the join out, and the sync that follows its response."""
+    session.carry_out(join)
+    client.member, (sync,) = client.member.handle(client.done.pop(), 0.0)
+    session.carry_out(sync)
+
+
 def session_of(client: Any, *strategies: Strategy, observers: Sequence[RebalanceObserver] = ()) -> Session:
     return Session(
         client,
@@ -164,9 +180,7 @@ def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_
         session.carry_out(join)
     pauses = ["pause 0.1", "pause 0.2", "pause 0.4", "pause 0.8", "pause 1.0", "pause 1.0"]
     assert [one for one in client.done if str(one).startswith("pause")] == pauses
-    session.carry_out(join)
-    client.member, (sync,) = client.member.handle(client.done[-1], 0.0)
-    session.carry_out(sync)
+    join_and_sync(client, session, join)
     for _ in range(2):
         session.carry_out(join)
     assert [one for one in client.done if str(one).startswith("pause")] == [*pauses, "pause 0.1"]
@@ -175,9 +189,7 @@ def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_
 def test_an_eager_member_which_holds_nothing_names_what_it_was_assigned_last_and_when() -> None:
     client, join = about_to_join(0, 0, protocol=RebalanceProtocol.EAGER)
     session = session_of(client, Sticky())
-    session.carry_out(join)
-    client.member, (sync,) = client.member.handle(client.done.pop(), 0.0)
-    session.carry_out(sync)
+    join_and_sync(client, session, join)
     session.carry_out(join)
     joined = [JoinedMember("a", None, data) for data in client.offered]
     before, after = (Assignor(Sticky()).read_members([one]).members[0] for one in joined)
@@ -245,9 +257,7 @@ def test_what_a_strategy_raises_after_the_assignment_is_told_and_does_not_end_th
     """The consumer cannot continue after an exception that leaves a task of the session."""
     client, join = about_to_join(0)
     session = session_of(client, strategy)
-    session.carry_out(join)
-    client.member, (sync,) = client.member.handle(client.done[-1], 0.0)
-    session.carry_out(sync)
+    join_and_sync(client, session, join)
     told = client.done[-1]
     assert isinstance(client.done[-2], events.Assigned)
     if isinstance(strategy, FailsAfterTheAssignment):
@@ -261,39 +271,21 @@ def test_what_a_strategy_raises_after_the_assignment_is_told_and_does_not_end_th
 def test_a_member_that_left_and_joined_again_leaves_in_any_case() -> None:
     client = Client([])
     session = session_of(client)
-    left: list[str] = []
-
-    async def leave_group(member_id: str, _: str) -> None:
-        left.append(member_id)
-
-    async def find_coordinator(_: float) -> None:
-        left.append("look the coordinator up")
-
-    client.leave_group, client.find_coordinator = leave_group, find_coordinator  # type: ignore[attr-defined]
     session.carry_out(events.SendLeave("a", "max.poll.interval.ms was exceeded"))
     client.member = replace(client.member, membership=Membership("b", 1))
     session.leave_in_any_case()
     session.leave_in_any_case()
-    assert left == ["look the coordinator up", "a", "look the coordinator up", "b"]
+    assert client.done == ["look the coordinator up", "a left", "look the coordinator up", "b left"]
 
 
 def test_a_join_that_is_given_up_because_the_member_leaves_ends_when_it_has_left() -> None:
     client, join = about_to_join()
     session = session_of(client)
-
-    async def leave_group(member_id: str, _: str) -> None:
-        await Pause()
-        session.look()  # Another event meanwhile.
-        client.done.append("left")
-
-    async def find_coordinator(_: float) -> None:
-        pass
-
-    client.leave_group, client.find_coordinator = leave_group, find_coordinator
+    client.while_it_leaves = session.look  # Another event meanwhile.
     client.give_up = lambda join: client.done.append("give the join up")
     client.spawn = lambda task: task.close()  # The join is never answered.
     session.carry_out(join)
     del client.spawn
     client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset()), 0.0)
     session.carry_out(events.SendLeave("a", "it unsubscribed"))
-    assert client.done == ["left", "give the join up"]
+    assert client.done == ["look the coordinator up", "a left", "give the join up"]

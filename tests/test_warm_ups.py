@@ -15,29 +15,13 @@ from kafka_assignors.rebalance.events import Partitions, RejoinRequested
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver, WarmUpOutcome
 from kafka_assignors.rebalance.warm_ups import WarmUps
 from kafka_assignors.wire.warm_sections import Unit, WarmList
-from tests.rebalance_driver import scene, settled
+from tests.rebalance_driver import Wakeup, scene, settled
 
 NOTHING: Partitions = frozenset()
 
 
 def unit(number: int) -> Unit:
     return (("t", number),)
-
-
-class Wakeup:
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    async def __call__(self, timeout_s: float | None = None) -> None:
-        try:
-            await asyncio.wait_for(self._event.wait(), timeout_s)
-        except asyncio.TimeoutError:
-            return
-        finally:
-            self._event.clear()
-
-    def notify(self) -> None:
-        self._event.set()
 
 
 class Call:

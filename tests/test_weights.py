@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -18,10 +17,6 @@ from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.weight_sources import LagSource, OffsetWeights, RateSource, parse_weights
 
 ORDERS = Topic("orders", 3)
-
-
-class PlainAssignor(Assignor):
-    log = logging.getLogger("test-weights")
 
 
 class Coordinator:
@@ -193,9 +188,9 @@ class TestAsking:
     @pytest.mark.parametrize("source", ["lag", 7, dict])
     def test_a_weight_source_that_is_no_function_is_refused(self, source: Any) -> None:
         with pytest.raises(TypeError, match="weights must be a function"):
-            PlainAssignor(Weighted(), weights=source)
+            Assignor(Weighted(), weights=source)
 
     @pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan")])
     def test_a_time_that_is_none_is_refused(self, timeout: float) -> None:
         with pytest.raises(ValueError, match="weights_timeout_s must be above 0"):
-            PlainAssignor(Weighted(), weights=lambda topics: {}, weights_timeout_s=timeout)
+            Assignor(Weighted(), weights=lambda topics: {}, weights_timeout_s=timeout)

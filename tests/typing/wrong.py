@@ -27,25 +27,13 @@ class Duck:
         return Assignment({})
 
 
-@dataclass(frozen=True)
-class WithWords(Strategy):
-    name: str = "words"
+class WithWrongTypes(Strategy):
+    name = "wrong"
     protocols: tuple[str, ...] = ("eager",)  # type: ignore[assignment]
-
-    def assign(self, group: Group) -> Assignment:
-        return Assignment({})
-
-
-@dataclass(frozen=True)
-class WithDictionary(Strategy):
-    name: str = "dictionary"
-    protocols: tuple[RebalanceProtocol, ...] = EAGER
 
     def assign(self, group: Group) -> dict[str, dict[str, list[int]]]:  # type: ignore[override]
         return {}
 
-
-class TellsText(Sticky):
     def member_data(self, member: MemberContext) -> str:  # type: ignore[override]
         return ""
 
