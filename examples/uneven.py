@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 LIMIT = 1.5
 """How many times its fair share a member may carry: `weighted` promises at most 1.39 times the optimum."""
 
-PAUSE_S = 300.0
-"""The least time between two requests of a member: no assignment may be better than the present one."""
+LOOKS = 10
+"""The least number of looks between two requests of a member: no assignment may be better than the present
+one, and a leader that has looked once knows no rate yet."""
 
 
 def too_much(owned: Iterable[int], weights: Sequence[int | None], members: int) -> str | None:

@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 
 from examples.aiokafka.plain import consume, log
 from examples.command_line import parser, start_logging
-from examples.uneven import PAUSE_S, too_much
+from examples.uneven import LOOKS, too_much
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.for_aiokafka import RateWeights
@@ -39,7 +39,7 @@ async def ask_when_uneven(
             continue
         if reason is not None:
             consumer.enforce_rebalance(reason)
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(LOOKS * options.check_every)
 
 
 async def members_of(options: Namespace) -> int:

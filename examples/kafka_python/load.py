@@ -17,7 +17,7 @@ from kafka.errors import KafkaError
 
 from examples.command_line import parser, start_logging
 from examples.kafka_python.plain import consume, log
-from examples.uneven import PAUSE_S, too_much
+from examples.uneven import LOOKS, too_much
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.for_kafka_python import RateWeights
@@ -39,7 +39,7 @@ def ask_when_uneven(consumer: CooperativeKafkaConsumer, weights: RateWeights, op
             continue
         if reason is not None:
             consumer.enforce_rebalance(reason)
-            time.sleep(PAUSE_S)
+            time.sleep(LOOKS * options.check_every)
 
 
 def members_of(options: Namespace) -> int:
