@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.group import Assignment, Group, Member, Topic, by_topic, pairs
+from kafka_assignors.group import Group, Member, Topic, TopicPartitions, by_topic, pairs
 from kafka_assignors.messages import (
     EncodedAssignments,
     JoinedMember,
@@ -451,18 +451,12 @@ class Run:
 
     def check_outcome(self, outcome: EncodedAssignments) -> None:
         group, result = outcome.group, outcome.result
-        target, now = _owners(result.target), _owners(result.assignment)
-        waiting = {
-            (t, n) for some in result.withheld.values() for t, numbers in some.items() for n in numbers
+        target, now = _owners(result.target.members), _owners(result.assignment.members)
+        waiting = {partition for some in result.withheld.values() for partition in pairs(some)}
+        claims = {
+            (member.id, partition) for member in group.members.values() for partition in pairs(member.owned)
         }
-        claims: dict[tuple[str, int], set[str]] = {}
-        for member in group.members.values():
-            for topic, numbers in member.owned.items():
-                for number in numbers:
-                    claims.setdefault((topic, number), set()).add(member.id)
-        owners = {
-            (t, n): id for id, some in group.claims.owners.items() for t, each in some.items() for n in each
-        }
+        owners = _owners(group.claims.owners)
         for partition, wants in target.items():
             has = now.get(partition)
             owner, warmth = owners.get(partition), group.members[wants].warmth
@@ -481,7 +475,7 @@ class Run:
                 raise Broken(f"{partition} is free, and no member gets it")
             warmth = group.members[has].warmth
             is_heir = warmth is not None and partition[1] in warmth.ready.get(partition[0], ())
-            if has not in claims.get(partition, ()) and not is_heir:
+            if (has, partition) not in claims and not is_heir:
                 raise Broken(f"{partition} is held by {has}, which does not own it")
             if not group.members[wants].warmth or not group.members[wants].warmth.max_warming:
                 raise Broken(f"{partition} is held although {wants} needs no warm-up")
@@ -496,10 +490,9 @@ class Run:
         }
         if facts == self._last_facts:
             for member in group.members.values():
-                for topic, numbers in (member.warmth.warming if member.warmth else {}).items():
-                    for number in numbers:
-                        if self._last_target.get((topic, number)) == member.id != target[topic, number]:
-                            self.totals.counts["changed"] += 1
+                for partition in pairs(member.warmth.warming) if member.warmth else ():
+                    if self._last_target.get(partition) == member.id != target[partition]:
+                        self.totals.counts["changed"] += 1
         self._last_facts, self._last_target = facts, target
 
     def _rest(self) -> None:
@@ -517,7 +510,7 @@ class Run:
             return  # What is garbled at rest stays so until the next join.
         if busy := [one.name for one in living if one.warming.listed or one.warming.running]:
             raise Broken(f"at rest {busy} still warm something")
-        if _owners(outcome.result.target) != _owners(outcome.result.assignment):
+        if _owners(outcome.result.target.members) != _owners(outcome.result.assignment.members):
             raise Broken("at rest the group is not on its target")
         if not self.options.noise:
             self._check_optimum(outcome)
@@ -542,17 +535,12 @@ class Run:
             )
         group = Group.of(self.topics_of(frozenset(self.partitions)), members)
         strategy = joined[self.coordinator.leader].process.assignor.strategy
-        if _owners(strategy.assign(group)) != {(t, n): m.id for m in members for t, n in pairs(m.owned)}:
+        if _owners(strategy.assign(group).members) != _owners({one.id: one.owned for one in members}):
             raise Broken("at rest the strategy would move partitions")
 
 
-def _owners(assignment: Assignment) -> dict[tuple[str, int], str]:
-    return {
-        (topic, number): member_id
-        for member_id, some in assignment.members.items()
-        for topic, numbers in some.items()
-        for number in numbers
-    }
+def _owners(shares: Mapping[str, TopicPartitions]) -> dict[tuple[str, int], str]:
+    return {partition: member_id for member_id, share in shares.items() for partition in pairs(share)}
 
 
 def simulate(runs: range, options: Options) -> Totals:
