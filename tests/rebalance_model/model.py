@@ -60,7 +60,6 @@ from tests.rebalance_model.coordinator import (
     WarmClaim,
     pairs_of,
 )
-from tests.rebalance_model.parts import check_parts, names_of, parts_of
 from tests.rebalance_model.world import (
     COLD,
     LETTERS,
@@ -84,6 +83,8 @@ from tests.rebalance_model.world import (
     World,
     may_send_heartbeat,
     member_ids,
+    names_of,
+    parts_of,
     received,
     waits_for_sync,
     waits_to_call,
@@ -506,8 +507,13 @@ class Model:
             here, commit=None, wanted=wanted | mine, overtaken=overtaken | (sent.overtaken & mine - wanted)
         )
         here = self._tell(here, CommitAnswered(sent.membership, sent.answer, again))
-        if here.process.member is not None and sent.answer is MembershipError.OTHER:
-            check_parts(here.name, sent.partitions - again, wanted, mine, here.process.member)
+        member = here.process.member
+        if member is not None and sent.answer is MembershipError.OTHER:
+            waiting = member.commits.waiting
+            if more := (sent.partitions - again - wanted) & waiting:
+                raise Violation(f"{here.name} commits {names_of(more)} again, which is settled")
+            if forgotten := mine & member.committable - waiting:
+                raise Violation(f"{here.name} forgets to commit {names_of(forgotten)}")
         return here
 
     def _expiries(self, here: Here) -> Iterator[Step]:

@@ -7,6 +7,7 @@ on its own connection. The current time is always 0.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
@@ -196,3 +197,21 @@ def member_ids(process: Process) -> Iterator[str]:
         if message is not None:
             membership = message.reply.membership if isinstance(message, JoinAnswered) else message.membership
             yield membership.member_id
+
+
+def parts_of(sent: Commit) -> Iterator[tuple[str, TakenInPart]]:
+    """Every partial answer of a coordinator that knows the member: all except accepting the whole commit."""
+    partitions = sorted(sent.partitions)
+    for fates in itertools.product(("accepted", "failed", "again"), repeat=len(partitions)):
+        fate_of = dict(zip(partitions, fates, strict=True))
+        accepted, failed, again = (
+            frozenset(partition for partition in partitions if fate_of[partition] == fate)
+            for fate in ("accepted", "failed", "again")
+        )
+        if accepted != sent.partitions:
+            label = f"{names_of(failed)} fails, {names_of(again)} may be tried again"
+            yield label, TakenInPart(sent.membership, accepted, failed)
+
+
+def names_of(partitions: Partitions) -> str:
+    return "+".join(topic for topic, _ in sorted(partitions)) or "nothing"
