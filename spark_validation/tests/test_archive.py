@@ -37,10 +37,8 @@ LEAST, MOST = -(2**63) + 1, 2**63 - 1
 
 
 def history(topic: str = "orders") -> Log:
-    log = Log()
-    log.generation("g", 1, member("a", [topic], {topic: [0, 1]}))
-    log.generation("g", 2, member("a", [topic], {topic: [0]}), member("b", [topic], {topic: [1]}))
-    return log
+    log = Log().generation("g", 1, member("a", [topic], {topic: [0, 1]}))
+    return log.generation("g", 2, member("a", [topic], {topic: [0]}), member("b", [topic], {topic: [1]}))
 
 
 class ArchivedTopic:

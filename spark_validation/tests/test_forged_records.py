@@ -157,8 +157,7 @@ def forged() -> Log:
         key = ConsumerGroupKey(record, f"part {record:d}", of_member, "x" if record == 16 else None)
         for hostile in (b"", b"\0\0\xff\xff\xff\xff\x0f", b"\0\x63", bytes(1_000), b"\xff" * 1_000, None):
             log.append(encode_key(key), hostile)
-    log.append(encode_key(GroupMetadataKey("fine")), None)
-    return log
+    return log.append(encode_key(GroupMetadataKey("fine")), None)
 
 
 def run(folder: Path, log: Log) -> Replayed:

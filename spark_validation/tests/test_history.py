@@ -15,8 +15,7 @@ from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member
 
 def story() -> Log:
     """One partition with every kind of event of a group."""
-    log = Log()
-    log.generation("g", 0)
+    log = Log().generation("g", 0)
     log.append(encode_key(OffsetCommitKey("g", "orders", 0)), b"")
     log.generation("g", 1, member("a", gets=ALL))
     log.generation("g", 1, member("a2", gets=ALL))
@@ -27,8 +26,7 @@ def story() -> Log:
     log.tombstone("g")
     log.generation("g", 1, member("c", gets=ALL))
     log.epoch("g-kip848-static", 2)
-    log.append(b"\x7f\xff", b"\1")
-    return log
+    return log.append(b"\x7f\xff", b"\1")
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +102,7 @@ def test_timestamps_stay_the_instants_they_were(found: History) -> None:
 
 
 def test_records_that_do_not_decode_are_listed_with_place_and_reason() -> None:
-    log = Log()
-    log.generation("g", 1, member("a", gets=ALL))
+    log = Log().generation("g", 1, member("a", gets=ALL))
     key, whole = log.records[0]["key"], log.records[0]["value"]
     log.append(key, whole[:-3])
     log.append(key[:-1], whole)
@@ -121,8 +118,7 @@ def test_records_that_do_not_decode_are_listed_with_place_and_reason() -> None:
 
 @pytest.mark.parametrize("group", ["g", "gg", "ü", "g-1", ""])
 def test_the_group_is_cut_from_the_key_without_decoding_it(group: str) -> None:
-    log = Log()
-    log.generation(group, 1, member("a", gets=ALL))
+    log = Log().generation(group, 1, member("a", gets=ALL))
     log.epoch(group, 2)
     for record in log.records:
         assert group_of(record["key"]) == group.encode()
@@ -174,8 +170,7 @@ def test_a_member_that_claims(generations: dict[int, tuple[GroupMember, ...]], l
 
 
 def test_a_record_that_does_not_decode_is_lost() -> None:
-    log = Log()
-    log.generation("g", 1, member("a", gets=ALL))
+    log = Log().generation("g", 1, member("a", gets=ALL))
     log.append(log.records[-1]["key"], b"broken")
     log.generation("g", 3, member("a", gets=ALL))
     assert shows_loss(log) == [False, True]

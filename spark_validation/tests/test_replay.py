@@ -37,15 +37,13 @@ SmallRun = tuple[ReplayResult, list[Progress]]
 
 
 def small() -> Log:
-    log = Log()
-    log.generation("eager", 1, member("a", gets=ALL))
+    log = Log().generation("eager", 1, member("a", gets=ALL))
     log.generation("coop", 1, member("a", gets=ALL), protocol="cooperative-sticky")
     log.generation("eager", 2, member("a", gets=LOW), member("b", gets=HIGH))
     first = (member("a", gets=LOW, owned=ALL, generation=1), member("b"))
     log.generation("coop", 2, *first, protocol="cooperative-sticky")
     second = (member("a", gets=LOW, owned=LOW, generation=2), member("b", gets=HIGH))
-    log.generation("coop", 3, *second, protocol="cooperative-sticky")
-    return log
+    return log.generation("coop", 3, *second, protocol="cooperative-sticky")
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +197,7 @@ def test_a_path_that_does_not_exist_is_named() -> None:
 def test_a_history_of_offset_commits_alone_has_nothing_in_it(
     spark: SparkSession, tmp_path: Path, engine: str
 ) -> None:
-    log = Log()
-    log.append(encode_key(OffsetCommitKey("g", "orders", 0)), b"")
+    log = Log().append(encode_key(OffsetCommitKey("g", "orders", 0)), b"")
     with pytest.raises(
         ReplayError, match="no generation of a consumer group; found 1 records that are offset commits"
     ):
@@ -212,8 +209,7 @@ def test_a_history_of_offset_commits_alone_has_nothing_in_it(
 def test_a_record_cut_short_that_is_alone_is_named_with_its_reason(
     spark: SparkSession, tmp_path: Path, engine: str, strict: bool
 ) -> None:
-    log = Log()
-    log.generation("g", 1, member("a", gets=ALL))
+    log = Log().generation("g", 1, member("a", gets=ALL))
     log.records[0]["value"] = log.records[0]["value"][:-3]
     with pytest.raises(ReplayError, match=r"1 record does not decode: partition 0 offset 0: \w") as caught:
         run(write_history(tmp_path, log), engine, strict=strict)
@@ -221,8 +217,7 @@ def test_a_record_cut_short_that_is_alone_is_named_with_its_reason(
 
 
 def test_a_history_of_which_nothing_can_be_judged_is_an_error(tmp_path: Path) -> None:
-    log = Log()
-    log.generation("g", 9, member("a", gets=ALL))
+    log = Log().generation("g", 9, member("a", gets=ALL))
     with pytest.raises(ReplayError, match=r"nothing to replay: .*the history starts in the middle"):
         run(write_history(tmp_path, log, {"orders": 4}), strategies=("range",))
 

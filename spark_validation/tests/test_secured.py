@@ -27,15 +27,13 @@ LEAST, MOST = -(2**31), 2**31 - 1
 
 
 def history() -> Log:
-    log = Log()
-    log.generation("billing", 1, member("a", gets=ALL))
+    log = Log().generation("billing", 1, member("a", gets=ALL))
     log.generation("billing", 2, member("a", gets=LOW), member("b", gets=HIGH))
     # A member may subscribe to an invalid topic name, and any client may write a record.
     log.generation("nameless", 1, member("a", ("orders", "", "a b"), gets=ALL))
     log.generation("nameless", 2, member("a", ("orders", "", "a b"), gets=LOW), member("b", gets=HIGH))
     log.generation("forged", LEAST, member("a", gets=ALL))
-    log.generation("forged", MOST, member("a", gets=LOW), member("b", gets=HIGH))
-    return log
+    return log.generation("forged", MOST, member("a", gets=LOW), member("b", gets=HIGH))
 
 
 @pytest.fixture(scope="module")

@@ -60,9 +60,7 @@ def test_records_from_before_the_start_are_known_and_do_not_count() -> None:
     assert found.last is not None
     assert (found.last.members, found.last.partitions, found.last.generation) == (2, 4, 2)
     assert (found.counts.generations, found.counts.rebalances, found.recent) == (0, 0, 0)
-    later = Log()
-    later.generation("g", 3, member("a", gets=ALL))
-    feed(fleet, later)
+    feed(fleet, Log().generation("g", 3, member("a", gets=ALL)))
     # The move is measured from the assignment in the history.
     counts = groups(fleet)["g"].counts
     assert (counts.generations, counts.rebalances, counts.unjudged) == (1, 1, 0)
@@ -75,10 +73,7 @@ def test_groups_beyond_the_limit_are_counted_and_come_in_when_there_is_room() ->
     found = fleet.snapshot(0)
     assert [group.group for group in found.groups] == ["one", "two"]
     assert found.beyond_limit == 2
-    ended = Log()
-    ended.tombstone("one")
-    ended.tombstone("four")
-    feed(fleet, ended)
+    feed(fleet, Log().tombstone("one").tombstone("four"))
     fleet.evict(DEAD_KEPT_S + 1)
     feed(fleet, joined("three"))
     found = fleet.snapshot(0)
