@@ -30,10 +30,6 @@ def prior(claims: Claims) -> dict[str, list[int]]:
     return {member_id: list(topics["orders"]) for member_id, topics in claims.owners.items()}
 
 
-def unowned(claims: Claims) -> list[int]:
-    return list(claims.unowned.get("orders", ()))
-
-
 def reasons(claims: Claims) -> dict[str, tuple[tuple[int, ...], str]]:
     return {claim.member_id: (claim.partitions, claim.reason) for claim in claims.dropped}
 

@@ -136,10 +136,6 @@ class TestWeights:
 
 
 class TestProblem:
-    @staticmethod
-    def problem(group: Group) -> Problem:
-        return Problem(group, facts_of(group))
-
     def test_a_unit_is_near_a_rack_that_is_near_all_of_it_and_weighs_what_all_of_it_weighs(self) -> None:
         group = Group.of(
             [
@@ -149,13 +145,10 @@ class TestProblem:
             [Member("m", frozenset("ab"))],
         )
         units = [(("a", 0), ("b", 0)), (("a", 1), ("b", 1))]
-        made = (
-            self.problem(group)
-            .replace_topics("ab", [Piece("a/both", units, frozenset("m"))])
-            .group.topics["a/both"]
-        )
-        assert made.replica_racks == (frozenset({"r2"}), frozenset({"r1"}))
-        assert made.weights == (12, None)
+        made = Problem(group, facts_of(group)).replace_topics("ab", [Piece("a/both", units, frozenset("m"))])
+        both = made.group.topics["a/both"]
+        assert both.replica_racks == (frozenset({"r2"}), frozenset({"r1"}))
+        assert both.weights == (12, None)
 
 
 class TestWhatMembersAnnounce:

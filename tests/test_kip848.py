@@ -24,40 +24,25 @@ ORDERS = frozenset({"orders"})
 NAMES = ["kip848-range", "kip848-uniform"]
 
 
-def group_of(partitions: int, **owned: list[int] | None) -> Group:
-    """Members that subscribe to orders, with the partitions that each owned; None for a new member."""
-    members = [
-        Member(id_, ORDERS, owned={"orders": had} if had else {}, generation=-1 if had is None else 3)
-        for id_, had in owned.items()
-    ]
-    return Group.of([Topic("orders", partitions)], members)
-
-
-def loads(assignment: Assignment) -> list[int]:
-    return sorted(map(assignment.load, assignment.members))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_target_is_the_assignment_and_nothing_waits(name: str) -> None:
     strategy = load_strategy(name)
     assert (strategy.name, strategy.protocols) == (name, (RebalanceProtocol.CONSUMER,))
-    led = lead(strategy, group_of(4, a=[0, 1, 2, 3], b=None), RebalanceProtocol.CONSUMER)
+    owner = Member("a", ORDERS, owned={"orders": [0, 1, 2, 3]}, generation=3)
+    group = Group.of([Topic("orders", 4)], [owner, Member("b", ORDERS)])
+    led = lead(strategy, group, RebalanceProtocol.CONSUMER)
     assert led.withheld == {}
     assert led.assignment == led.target
-    assert loads(led.target) == [2, 2]
+    assert [led.target.load(member) for member in "ab"] == [2, 2]
 
 
 # ---- who refuses them
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_client_runs_them(name: str) -> None:
+def test_no_client_runs_them_and_lint_refuses_them_in_a_list(name: str) -> None:
     with pytest.raises(ValueError, match=rf"'{name}' stands for an assignor of the broker \(KIP-848\)"):
         Assignor(load_strategy(name))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_lint_refuses_them_in_a_list(name: str) -> None:
     with pytest.raises(InvalidSettingError, match="no client lists it"):
         strategy_use(Client.AIOKAFKA, None, name, load_strategy)
 

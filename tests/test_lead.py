@@ -135,15 +135,10 @@ def test_racks_are_followed_if_the_strategy_uses_them_and_a_member_has_one(
 # ---- weights
 
 
-def weighted(client: Client) -> tuple[Assignor, JoinedMember, JoinedMember]:
-    strategy = Weighted()
-    assignor = OfTests(strategy, weights=lambda topics: {})
-    return assignor, joining(strategy, "a"), joining(strategy, "b")
-
-
 def test_the_weights_of_the_source_count() -> None:
-    client = Client(weights={"orders": [9, 1, 1, 1]})
-    outcome = lead(client, *weighted(client))
+    client, strategy = Client(weights={"orders": [9, 1, 1, 1]}), Weighted()
+    assignor = OfTests(strategy, weights=lambda topics: {})
+    outcome = lead(client, assignor, joining(strategy, "a"), joining(strategy, "b"))
     assert client.done[-3:] == ["_weighed", ("ask", {"orders": 4}), "_assign"]
     assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [1, 3]
 

@@ -7,25 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, Scale
-from kafka_assignors.group import Group
+from kafka_assignors.criteria import FEWEST_MOVES, PLAIN
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, solve
 from kafka_assignors.strategies import Capacity, RackAwareSticky, Range
 from kafka_assignors.strategies.sticky import CooperativeSticky, ExactStrategy, Sticky
 from kafka_assignors_replay.history.group_replay import moves_least, settle
 from tests.exact_groups import Limits, random_group
+from tests.exact_scales import random_scale
 
 GROUPS = 400
 WIDE = Limits(members=30, topics=6, partitions=240)
-
-
-def scale_of(rng: random.Random, group: Group) -> Scale:
-    if rng.random() < 0.6:
-        return PLAIN
-    capacities = {id: rng.randint(1, 4) for id in sorted(group.members) if rng.random() < 0.5}
-    already = {id: rng.randint(0, 6) for id in sorted(group.members) if rng.random() < 0.3}
-    return Scale(capacities, already)
 
 
 @pytest.mark.parametrize("limits", [Limits(), WIDE], ids=["small", "wide"])
@@ -34,7 +26,7 @@ def test_the_counts_alone_give_those_of_the_whole_solver(limits: Limits) -> None
     moving = 0
     for _ in range(GROUPS):
         group = random_group(rng, limits)
-        scale = scale_of(rng, group)
+        scale = random_scale(rng, group) if rng.random() < 0.4 else PLAIN
         moved = measure(group, solve(group, group.claims, FEWEST_MOVES, scale=scale)).moved
         assert least_moved(group, scale=scale) == moved
         moving += moved > 0

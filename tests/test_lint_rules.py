@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.group import Warmth
+from kafka_assignors.group import TopicPartitions, Warmth
 from kafka_assignors.strategies import MemberContext, load_strategy
 from kafka_assignors.wire import encode_member
 from kafka_assignors_ops.lint import lint
@@ -238,23 +238,15 @@ def test_a_list_with_an_eager_strategy_is_eager_in_every_class_and_others_in_the
     assert eager_finding(member).what.startswith(beginning)
 
 
-def joined(strategy: str, owned: dict[str, list[int]], *, held: bool = False) -> LiveGroup:
-    """A group of one aiokafka member that joined with these partitions."""
-    context = MemberContext(frozenset({"orders"}), owned, 7 if owned else -1)
-    metadata = encode_member(load_strategy(strategy), context, held=held)
-    member = LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1").with_metadata(metadata)
-    return LiveGroup("orders", "classic", "Stable", strategy, members=(member,))
-
-
 WARMS, KNOWS = Warmth(max_warming=4), Warmth()
 
 
-def announced(**warmth: Warmth | None) -> LiveGroup:
-    """A group whose members announce this of warm handoff, by their names."""
-    context = MemberContext(frozenset({"orders"}))
+def joined(owned: TopicPartitions | None = None, *, held: bool = True, **warmth: Warmth | None) -> LiveGroup:
+    """A group of aiokafka members that joined with these partitions and announce this, by their names."""
+    context = MemberContext(frozenset({"orders"}), owned or {}, 7 if owned else -1)
     members = (
         LiveMember(name, "aiokafka-0.14.0", "/10.0.0.1").with_metadata(
-            encode_member(load_strategy("cooperative-sticky"), context, held=True, warmth=said)
+            encode_member(load_strategy("cooperative-sticky"), context, held=held, warmth=said)
         )
         for name, said in warmth.items()
     )
@@ -262,18 +254,18 @@ def announced(**warmth: Warmth | None) -> LiveGroup:
 
 
 def test_members_that_know_nothing_of_warm_handoff_are_named() -> None:
-    (finding,) = lint(LintFacts((), live=announced(warms=WARMS, knows=KNOWS, cold=None))).findings
+    (finding,) = lint(LintFacts((), live=joined(warms=WARMS, knows=KNOWS, cold=None))).findings
     assert (finding.rule, finding.members, finding.severity) == ("cold-handoff", ("cold",), INFO)
-    for group in (announced(warms=WARMS, knows=KNOWS), announced(cold=None, knows=KNOWS)):
+    for group in (joined(warms=WARMS, knows=KNOWS), joined(cold=None, knows=KNOWS)):
         assert "cold-handoff" not in findings(live=group)
 
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_live_member_shows_whether_it_joined_with_its_partitions(held: bool) -> None:
-    ((newcomer,), _) = live_members(joined("cooperative-sticky", {}, held=held))
+    ((newcomer,), _) = live_members(joined(held=held, m1=None))
     assert newcomer.kept_partitions is None
     assert eager_finding(newcomer).what.startswith("Unless these members are of Cooperative")
-    ((member,), _) = live_members(joined("cooperative-sticky", {"orders": [0, 1]}, held=held))
+    ((member,), _) = live_members(joined({"orders": [0, 1]}, held=held, m1=None))
     assert member.kept_partitions is held
     if held:
         assert "eager-consumer" not in findings(member)
@@ -333,7 +325,7 @@ def test_a_group_under_a_name_of_its_own_is_said_to_refuse_a_member_of_kip848(
 @pytest.mark.parametrize(("said", "refused"), [(WARMS, True), (KNOWS, False)])
 def test_a_group_with_warm_handoff_is_said_to_refuse_a_member_of_kip848(said: Warmth, refused: bool) -> None:
     after = (aiokafka("cooperative-sticky"), librdkafka(group_protocol="consumer"))
-    found = lint(LintFacts(after, live=announced(a=said))).findings
+    found = lint(LintFacts(after, live=joined(a=said))).findings
     (what,) = (each.what for each in found if each.rule == "kip848-group")
     assert ("Deploy these without on_partitions_warming first" in what) is refused
 

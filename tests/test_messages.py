@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 
 from kafka_assignors.arguments import optional_name
 from kafka_assignors.assignor import Assignor, require_strategy
-from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
+from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     JoinedMember,
@@ -22,7 +21,7 @@ from kafka_assignors.messages import (
 )
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.range_roundrobin import Range
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,
     ProtocolError,
@@ -32,24 +31,14 @@ from kafka_assignors.wire import (
     encode_assignment,
     encode_subscription,
 )
-from tests.joining import subscription_bytes
+from tests.joining import Talkative, subscription_bytes
 
 STRATEGIES: list[Strategy] = [Range(), Sticky(), CooperativeSticky()]
 ORDERS = Topic("orders", 4)
 
 
-@dataclass(frozen=True)
-class Told(Strategy):
-    """A third-party strategy, with member data and a claim in our own format."""
-
-    name: str = "told"
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
-
-    def member_data(self, member: MemberContext) -> bytes:
-        return f"{member.instance_id} in {member.rack}".encode()
-
-    def assign(self, group: Group) -> Assignment:
-        return Assignment({member_id: {} for member_id in group.members})
+TOLD = Talkative("told", b"data")
+"""A strategy of a third party, with member data, and with claims in our own format."""
 
 
 def joined(strategy: Strategy, member_id: str, last: LastAssignment = NEVER_ASSIGNED) -> JoinedMember:
@@ -79,7 +68,7 @@ def test_an_eager_member_never_says_that_it_holds_anything(strategy: Strategy) -
     assert subscription.rack == "a"
 
 
-@pytest.mark.parametrize("strategy", [Sticky(), CooperativeSticky(), Told()], ids=lambda s: s.name)
+@pytest.mark.parametrize("strategy", [Sticky(), CooperativeSticky(), TOLD], ids=lambda s: s.name)
 def test_the_last_assignment_of_an_eager_member_arrives_as_revoked_with_its_generation(
     strategy: Strategy,
 ) -> None:
@@ -142,7 +131,7 @@ def test_a_member_that_claims_many_topics_is_one_finding() -> None:
         (Sticky, r"Sticky is a class and a strategy is an instance: pass Sticky\(\)"),
         ("sticky", r"'sticky' is a name and .*load_strategy\('sticky'\) finds the one"),
         (3, r"3 is not a strategy: it does not derive from .*\.Strategy"),
-        (Told(name=""), r"Told.* is not a strategy: its name is '', not a non-empty string"),
+        (Talkative(""), r"Talkative.* is not a strategy: its name is '', not a non-empty string"),
     ],
 )
 def test_what_is_no_strategy_is_refused_with_what_it_lacks(given: object, message: str) -> None:

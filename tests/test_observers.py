@@ -97,10 +97,6 @@ class Member:
         facts = self.recorder.of("rebalance_ended")
         return [(one["seconds"], one["outcome"], one["generation"]) for one in facts]
 
-    @property
-    def reasons(self) -> list[str]:
-        return [facts["reason"] for facts in self.recorder.of("rebalance_begun")]
-
 
 # ---- begins and ends of rebalances
 
@@ -111,7 +107,7 @@ def test_the_time_of_a_later_rebalance_counts_from_its_own_begin() -> None:
     member.handle(
         events.AboutToJoin(COOPERATIVE), events.Joined(2, SECOND), events.Assigned(SECOND, ORDERS_0, 8.0)
     )
-    assert member.reasons[1:] == ["the group is rebalancing"]
+    assert member.recorder.of("rebalance_begun")[1]["reason"] == "the group is rebalancing"
     assert member.ended[1:] == [(2.0, ASSIGNED, 2)]
 
 

@@ -69,20 +69,14 @@ class TestJoining:
         assert not driver.member.must_join
 
 
-class TestRevoking:
-    def revoking(self) -> Driver:
-        driver = Driver().owning(0, 1)
-        driver.rejoined(2)
-        assert driver.assigned(0, 2) == (events.Revoke(orders(1)),)
-        return driver
-
-    def test_revoked_partitions_are_delivered_no_more_but_can_be_committed(self) -> None:
-        driver = self.revoking()
-        assert driver.member.deliverable == orders(0)
-        driver.tell(events.CommitRequested(orders(1)))
-        assert driver.tell(events.CommitsCanBeSent(orders(1))) == (
-            events.SendCommit(Membership("a", 2), orders(1)),
-        )
+def test_revoked_partitions_are_delivered_no_more_but_can_be_committed() -> None:
+    driver = Driver().owning(0, 1)
+    driver.rejoined(2)
+    assert driver.assigned(0, 2) == (events.Revoke(orders(1)),)
+    assert driver.member.deliverable == orders(0)
+    driver.tell(events.CommitRequested(orders(1)))
+    sent = (events.SendCommit(Membership("a", 2), orders(1)),)
+    assert driver.tell(events.CommitsCanBeSent(orders(1))) == sent
 
 
 class TestCallsThatWait:
@@ -274,24 +268,21 @@ class TestClose:
 
 
 @pytest.mark.parametrize(
-    ("event", "message"),
+    ("told", "message"),
     [
-        (events.AboutToJoin(COOPERATIVE), "AboutToJoin"),
-        (events.ListenerReturned(), "no call of the listener"),
-        (events.Assigned(Membership("a", 1), orders(0), 1000.0), "was not asked for"),
-        (events.CommitAnswered(Membership("a", 1), MembershipError.NONE), "no commit was sent"),
+        ([events.AboutToJoin(COOPERATIVE)], "AboutToJoin"),
+        ([events.ListenerReturned()], "no call of the listener"),
+        ([events.Assigned(Membership("a", 1), orders(0), 1000.0)], "was not asked for"),
+        ([events.CommitAnswered(Membership("a", 1), MembershipError.NONE)], "no commit was sent"),
+        ([events.CloseRequested()] * 2, "second time"),
     ],
 )
-def test_an_event_that_cannot_have_happened_is_an_error(event: Event, message: str) -> None:
+def test_an_event_that_cannot_have_happened_is_an_error(told: list[Event], message: str) -> None:
+    driver = Driver().owning(0)
+    for event in told[:-1]:
+        driver.tell(event)
     with pytest.raises(OutOfOrderError, match=message):
-        Driver().owning(0).tell(event)
-
-
-def test_closing_twice_is_an_error() -> None:
-    driver = Driver()
-    driver.tell(events.CloseRequested())
-    with pytest.raises(OutOfOrderError, match="second time"):
-        driver.tell(events.CloseRequested())
+        driver.tell(told[-1])
 
 
 def test_an_eager_strategy_makes_the_member_eager() -> None:

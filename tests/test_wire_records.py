@@ -30,14 +30,8 @@ from kafka_assignors_replay.history.consumer_offsets import (
 from tests.java_fields import decode_fields
 
 Json = dict[str, Any]
-DATA = Path(__file__).parent / "data"
-
-
-def lines(name: str) -> list[Json]:
-    return [json.loads(line) for line in (DATA / name).read_text().splitlines()]
-
-
-BY_BROKER = lines("offsets_topic.jsonl")
+_LINES = (Path(__file__).parent / "data" / "offsets_topic.jsonl").read_text().splitlines()
+BY_BROKER: list[Json] = [json.loads(line) for line in _LINES]
 GENERATIONS = [record for record in BY_BROKER if record["dumped_key"]["type"] == "2" and record["value"]]
 
 MEMBER = GroupMember("m-1", "client", "/10.0.0.1", 45_000, b"subscription", b"assignment", 300_000, "pod-0")
