@@ -26,8 +26,6 @@ from kafka_assignors_strategies import for_aiokafka
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
-FROM_THE_BEGINNING: dict[str, Any] = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 200}
-
 
 class Listener(RecordingListener, ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """Its actions may be coroutine functions."""
@@ -38,6 +36,8 @@ def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaCo
         **{
             "bootstrap_servers": group.kafka.bootstrap,
             "group_id": group.id,
+            "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 200,
             "session_timeout_ms": 30_000,  # Longer than a busy machine stalls.
             "enable_auto_commit": False,
             **settings,
@@ -49,7 +49,7 @@ def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaCo
 async def consuming(
     group: GroupOfMembers, listener: Listener | None = None, **settings: Any
 ) -> AsyncIterator[CooperativeAIOKafkaConsumer]:
-    consumer = consumer_of(group, **{**FROM_THE_BEGINNING, **settings})
+    consumer = consumer_of(group, **settings)
     consumer.subscribe(list(group.topics), listener=listener)
     try:
         await asyncio.wait_for(consumer.start(), HANG_S)
@@ -122,12 +122,8 @@ class Waiting:
         return lambda *arguments, **options: waited_for(lambda: method(*arguments, **options))
 
     @property
-    def coordinator(self) -> Any:
+    def _coordinator(self) -> Any:
         return self.consumer._coordinator
-
-    @property
-    def member(self) -> Any:
-        return self.coordinator._member
 
     def poll(self, timeout_ms: int) -> Any:
         return self.getmany(timeout_ms=timeout_ms)
@@ -155,7 +151,7 @@ class AIOKafkaInProcess(InProcess):
 
     @contextlib.contextmanager
     def consuming(self, group: GroupOfMembers, listener: Any = None, **settings: Any) -> Iterator[Any]:
-        consumer = Waiting(waited_for(lambda: consumer_of(group, **{**FROM_THE_BEGINNING, **settings})))
+        consumer = Waiting(waited_for(lambda: consumer_of(group, **settings)))
         if listener is not None:
             listener.consumer = consumer
         consumer.subscribe(list(group.topics), listener=listener)

@@ -58,7 +58,7 @@ async def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(grou
 
 @with_group(records=10, orders=4)
 async def test_with_a_pattern_start_returns_with_the_first_assignment(group: GroupOfMembers) -> None:
-    consumer = consumer_of(group)
+    consumer = consumer_of(group, auto_offset_reset="latest")
     consumer.subscribe(pattern=f"^orders-{group.run}$")
     try:
         await asyncio.wait_for(consumer.start(), HANG_S)

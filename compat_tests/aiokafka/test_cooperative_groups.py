@@ -30,4 +30,3 @@ class TestRackTrade(RackTradeScenarios):
 @pytest.mark.exhaustive
 class TestWarm(WarmScenarios):
     program = PROGRAM
-    earlier_program = "compat_tests.aiokafka.earlier_member"

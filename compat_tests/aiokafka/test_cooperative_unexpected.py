@@ -45,11 +45,11 @@ class TestUnexpected(UnexpectedScenarios, AIOKafkaInProcess):
     requesting, watching, stock = RequestingCoordinator, WatchingCoordinator, GroupCoordinator
 
     def refresh_metadata(self, consumer: Any) -> None:
-        client = consumer.coordinator._client
+        client = consumer._coordinator._client
         waited_for(client.force_metadata_update)
 
     def hold_requests(self, consumer: Any) -> Callable[[], object]:
-        coordinator, answering = consumer.coordinator, asyncio.Event()
+        coordinator, answering = consumer._coordinator, asyncio.Event()
         send = coordinator._send_req
 
         async def send_when_awake(request: Any) -> Any:
@@ -64,7 +64,7 @@ class TestUnexpected(UnexpectedScenarios, AIOKafkaInProcess):
             waited_for(lambda: asyncio.wait_for(consumer.consumer.getone(), 2))
 
     def open_connections(self, consumer: Any) -> int:
-        return sum(each.connected() for each in consumer.coordinator._client._conns.values())
+        return sum(each.connected() for each in consumer._coordinator._client._conns.values())
 
     @pytest.mark.parametrize(
         ("owner", "name"),

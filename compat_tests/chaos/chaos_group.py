@@ -40,6 +40,7 @@ from compat_tests.support.group_records import group_partition
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java
 from compat_tests.support.kafka_cluster import KafkaCluster
+from compat_tests.support.processes import state_of
 
 _MEMBERS = "compat_tests.chaos.members"
 
@@ -247,7 +248,8 @@ class ChaosGroup(MixedGroup):
         if self._kinds[name].ours:
             deadline = time.monotonic() + _FREEZE_TIMEOUT_S
             self._tell(name, freeze_before=deadline, suspended=suspended)
-            while not _stands_still(pid) and time.monotonic() < deadline:
+            # It may have been killed meanwhile.
+            while state_of(pid) not in ("", "T", "Z") and time.monotonic() < deadline:
                 time.sleep(0.01)
         # A process that does not react is stopped from outside.
         with contextlib.suppress(ProcessLookupError):
@@ -424,11 +426,3 @@ _at = operator.attrgetter("at")
 def _last_report_at(member: MemberProcess) -> float:
     reports = member.reports()
     return float(reports[-1]["at"]) if reports else time.monotonic()
-
-
-def _stands_still(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return True  # The process was killed meanwhile.
-    return state in "TZ"

@@ -8,7 +8,6 @@ import functools
 import itertools
 import logging
 import threading
-import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from dataclasses import dataclass
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from confluent_kafka import Producer
 from kafka import KafkaConsumer
 
 from compat_tests.differential import states
@@ -42,7 +40,7 @@ from compat_tests.differential.holder import committed
 from compat_tests.differential.kafka_python_scene import KafkaPythonScene
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
 from compat_tests.differential.scene import ATTEMPTS, Scene, Stage
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import wait_for
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -98,11 +96,7 @@ class Run:
         self._numbers = itertools.count()
         kafka.create_topic(self._topics["orders"], PARTITIONS)
         kafka.create_topic(self._topics["elsewhere"], 1)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap})
-        for partition in range(PARTITIONS):
-            for _ in range(RECORDS):
-                producer.produce(self._topics["orders"], b"order", partition=partition)
-        assert producer.flush(HANG_S) == 0
+        kafka.produce({(self._topics["orders"], partition): RECORDS for partition in range(PARTITIONS)})
         # A new broker has no coordinator until a first lookup has created `__consumer_offsets`.
         committed(kafka, "any")
 
@@ -156,20 +150,13 @@ def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Callable[[str], Co
                 complete=complete,
             )
         print(f"\n{name}: {found}")
-        assert _io_threads_left() == [], "They log in the midst of later tests."
+        wait_for(
+            "the end of the I/O threads, which would log in the midst of later tests",
+            lambda: not any(thread.name.startswith("kafka-io-") for thread in threading.enumerate()),
+        )
         return found
 
     return of_client
-
-
-def _io_threads_left() -> list[str]:
-    """The I/O threads that still run after a time in which they may end."""
-    deadline = time.monotonic() + HANG_S
-    while True:
-        left = [each.name for each in threading.enumerate() if each.name.startswith("kafka-io-")]
-        if not left or time.monotonic() > deadline:
-            return left
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(

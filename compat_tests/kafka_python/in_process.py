@@ -31,19 +31,9 @@ def committed(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Off
     return {tp: OffsetAndMetadata(at, "", -1) for tp, at in offsets.items()}
 
 
-class Consumer(CooperativeKafkaConsumer):
-    @property
-    def coordinator(self) -> Any:
-        return self._coordinator
-
-    @property
-    def member(self) -> Any:
-        return self._coordinator.member
-
-
 @contextlib.contextmanager
 def consuming(group: GroupOfMembers, listener: Any = None, **settings: Any) -> Iterator[Any]:
-    consumer = Consumer(
+    consumer = CooperativeKafkaConsumer(
         **{
             "bootstrap_servers": group.kafka.bootstrap,
             "group_id": group.id,

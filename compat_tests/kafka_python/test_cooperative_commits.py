@@ -120,7 +120,7 @@ def test_offsets_are_committed_in_a_transaction_unless_the_partitions_are_lost(k
 
         admin.remove_group_members(group.id, [MemberToRemove(consumer.group_metadata().member_id)])
         polling_until(
-            lambda: consumer.coordinator.state == MemberState.UNJOINED
+            lambda: consumer._coordinator.state == MemberState.UNJOINED
         )  # A heartbeat detects the removal.
         # The broker accepts offsets from a non-member. This one was a member, and its user has not been told.
         with pytest.raises(KafkaError):

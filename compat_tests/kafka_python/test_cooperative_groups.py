@@ -25,4 +25,3 @@ class TestRackTrade(RackTradeScenarios):
 
 class TestWarm(WarmScenarios):
     program = PROGRAM
-    earlier_program = "compat_tests.kafka_python.earlier_member"

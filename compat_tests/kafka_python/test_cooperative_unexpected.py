@@ -41,7 +41,7 @@ class TestUnexpected(UnexpectedScenarios, KafkaPythonInProcess):
         consumer._client.cluster.request_update()
 
     def hold_requests(self, consumer: Any) -> Callable[[], object]:
-        coordinator, answering = consumer.coordinator, threading.Event()
+        coordinator, answering = consumer._coordinator, threading.Event()
         send = coordinator.send
 
         async def send_when_awake(request: Any, **options: Any) -> Any:

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import KafkaCluster
@@ -64,9 +63,7 @@ def two_of_three() -> Iterator[TwoOfThree]:
     with KafkaCluster(brokers=3) as cluster:
         cluster.create_topic("orders", 3, replication_factor=3)
         for group in GROUPS:
-            consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-            consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
-            consumer.close()
+            cluster.commit(group, {("orders", 0): 0})
         connections, killed = connections_to_controller(cluster, 3), threading.Event()
         with ThreadPoolExecutor(len(connections)) as pool:
             asked = [pool.submit(ask_until, connection, killed) for connection in connections]

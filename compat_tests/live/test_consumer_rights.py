@@ -15,7 +15,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from compat_tests.scenarios.in_process import polling_until
 from compat_tests.scripted.broker import Code, ScriptedBroker
@@ -33,14 +32,8 @@ NEEDED = (Right("Read", "Group", GROUP), Right("Read", "Topic", TOPIC))
 def secured() -> Iterator[SecuredCluster]:
     with SecuredCluster() as secured:
         secured.cluster.create_topic(TOPIC)
-        produce(secured)
+        secured.cluster.produce({(TOPIC, 0): 1})
         yield secured
-
-
-def produce(secured: SecuredCluster) -> None:
-    producer = Producer({"bootstrap.servers": secured.cluster.bootstrap})
-    producer.produce(TOPIC, b"record")
-    assert producer.flush(HANG_S) == 0
 
 
 def settings(secured: SecuredCluster, who: Principal) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -73,9 +72,7 @@ def empty_group(kafka: Kafka) -> str:
     """A group with commits and without members."""
     name = f"empty-{uuid.uuid4().hex[:8]}"
     kafka.create_topic(name, 2)
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": name})
-    consumer.commit(offsets=[TopicPartition(name, 0, 0)], asynchronous=False)
-    consumer.close()
+    kafka.commit(name, {(name, 0): 0})
     return name
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 
 from compat_tests.support.commands import run_command
-from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import CLUSTER, Principal, Right, SecuredCluster
 from tests.test_cli import without_progress
 
@@ -73,10 +72,7 @@ def secured() -> Iterator[SecuredCluster]:
     with SecuredCluster() as secured:
         secured.cluster.create_topic(TOPIC, 4)
         secured.cluster.create_topic("hidden", 4)
-        producer = Producer({"bootstrap.servers": secured.cluster.bootstrap})
-        for topic in (TOPIC, "hidden"):
-            producer.produce(topic, b"record", partition=0)
-        producer.flush(HANG_S)
+        secured.cluster.produce({(topic, 0): 1 for topic in (TOPIC, "hidden")})
         with member(secured, GROUP, TOPIC):
             yield secured
 

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer
 from prometheus_client.parser import text_string_to_metric_families
 
+from compat_tests.differential.holder import committed
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
@@ -118,15 +119,7 @@ class WatchProcess:
 @pytest.fixture(autouse=True, scope="module")
 def offsets_topic(kafka: Kafka) -> None:
     """Create the offsets topic, which exists only after the first group; the tests need it from the start."""
-
-    def is_there() -> bool:
-        try:
-            return bool(consumer.committed([TopicPartition("none", 0)], timeout=HANG_S))
-        except KafkaException:  # While the topic is being created, its partitions have no coordinator.
-            return False
-
-    with closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "first"})) as consumer:
-        wait_for(OFFSETS, is_there)
+    committed(kafka, "first")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""The assignments of a Python client's stock assignors for a group.
+"""The assignments of a Python client's sticky assignors for a group.
 
-    python python_assignors.py kafka-python|aiokafka [ASSIGNOR...]
+    python python_assignors.py kafka-python|aiokafka ASSIGNOR...
 
 Each line of standard input is a group in the JSON form of `kafka_assignors.group_json`; each is answered with
 a line ``{"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}``, or ``{"error": ...}``
@@ -43,10 +43,8 @@ class Cluster:
 
 
 def kafka_python() -> tuple[Assign, Sequence[Any]]:
-    """How kafka-python 3.x assigns, and its assignors."""
+    """How kafka-python 3.x assigns, and its sticky assignors."""
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-    from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
     from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
     from kafka.structs import TopicPartition
@@ -67,31 +65,22 @@ def kafka_python() -> tuple[Assign, Sequence[Any]]:
         given = assignor().assign(Cluster(group), members)
         return _plain((member_id, one.assigned_partitions) for member_id, one in given.items())
 
-    return assign, (
-        RangePartitionAssignor,
-        RoundRobinPartitionAssignor,
-        StickyPartitionAssignor,
-        CooperativeStickyAssignor,
-    )
+    return assign, (StickyPartitionAssignor, CooperativeStickyAssignor)
 
 
 def aiokafka() -> tuple[Assign, Sequence[Any]]:
-    """How aiokafka assigns, and its assignors."""
-    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    """How aiokafka assigns, and its sticky assignor."""
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
     from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
     from aiokafka.structs import TopicPartition
 
     def joined(assignor: Any, member: Mapping[str, Any]) -> Any:
         topics = set(member["topics"])
-        if assignor is StickyPartitionAssignor and (owned := member.get("owned")):
+        if owned := member.get("owned"):
             partitions = [TopicPartition(t, p) for t, ps in owned.items() for p in ps]
             metadata = assignor._metadata(topics, partitions, member.get("generation", -1))
-        elif assignor is StickyPartitionAssignor:
-            metadata = assignor._metadata(topics, None)
         else:
-            metadata = assignor.metadata(topics)
+            metadata = assignor._metadata(topics, None)
         return ConsumerProtocolMemberMetadata.decode(metadata.encode())
 
     def assign(assignor: Any, group: Group) -> Shares:
@@ -99,7 +88,7 @@ def aiokafka() -> tuple[Assign, Sequence[Any]]:
         given = assignor.assign(Cluster(group), members)
         return _plain((member_id, one.assignment) for member_id, one in given.items())
 
-    return assign, (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor)
+    return assign, (StickyPartitionAssignor,)
 
 
 def _plain(given: Iterable[tuple[str, Iterable[tuple[str, Iterable[int]]]]]) -> Shares:
@@ -116,7 +105,7 @@ def main(client: str, *names: str) -> None:
     for line in sys.stdin:
         group = json.loads(line)
         answers: dict[str, Any] = {}
-        for name in names or assignors:
+        for name in names:
             try:
                 answers[name] = {"assignment": assign(assignors[name], group)}
             except Exception as error:  # Any error would end the leader's rebalance.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
@@ -257,10 +256,11 @@ class EagerConsumerScenarios(ABC):
 
 def settled_in_process(group: GroupOfMembers, consumers: Sequence[Any]) -> list[set[Any]]:
     """Wait until the consumers own all partitions, in equal shares."""
-    total, deadline = sum(group.topics.values()), time.monotonic() + HANG_S
-    while True:
+    total = sum(group.topics.values())
+
+    def shares() -> list[set[Any]] | None:
         owned = [set(consumer.assignment()) for consumer in consumers]
-        if {len(share) for share in owned} == {total // len(consumers)} and len(set().union(*owned)) == total:
-            return owned
-        assert time.monotonic() < deadline, owned
-        time.sleep(0.05)
+        are_fair = {len(share) for share in owned} == {total // len(consumers)}
+        return owned if are_fair and len(set().union(*owned)) == total else None
+
+    return group.wait_for("equal shares", shares)

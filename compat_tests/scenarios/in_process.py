@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,6 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.told_listener import ToldListener
-from compat_tests.support.weights import lag, silent_server
 from kafka_assignors_strategies import Weighted
 
 
@@ -53,8 +53,8 @@ class InProcess(ABC):
     def consuming(self, group: GroupOfMembers, listener: Any = None, **settings: Any) -> Any:
         """A context manager with a consumer of the group's topics, from their beginning, without autocommit.
 
-        It has the methods of the client's consumer, and in addition `poll(timeout_ms)`, `close()`,
-        `coordinator`, and `member`, the state of the protocol. A listener has it as `consumer`.
+        It has the methods of the client's consumer, and in addition `poll(timeout_ms)` and `close()`. A
+        listener has it as `consumer`.
         """
 
     def of(self, group: GroupOfMembers, *numbers: int) -> set[Any]:
@@ -100,14 +100,14 @@ def share(group: GroupOfMembers, *consumers: Any) -> None:
     fair = sum(group.topics.values()) // len(consumers)
 
     def is_settled(consumer: Any) -> bool:
-        member = consumer.member
+        member = consumer._coordinator._member
         return member.call is None and member.phase.name == "IDLE" and len(consumer.assignment()) == fair
 
     polling_until(lambda: all(map(is_settled, consumers)), *consumers)
 
 
 def joining(consumer: Any) -> bool:
-    return bool(consumer.member.phase.name == "JOINING")
+    return bool(consumer._coordinator._member.phase.name == "JOINING")
 
 
 def read_first(consumer: Any, partitions: int) -> dict[int, int]:
@@ -222,7 +222,9 @@ class WeightScenarios(InProcess):
 
     def test_members_share_the_lag_and_not_the_number(self, kafka: Kafka) -> None:
         with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
-            lag(group, {2: 500, 4: 20})
+            topic = group.topic("orders")
+            kafka.commit(group.id, {(topic, partition): 0 for partition in range(6)})
+            kafka.produce({(topic, 2): 500, (topic, 4): 20})
             weights = self.sources.LagWeights(group.id, base=10, bootstrap_servers=kafka.bootstrap)
             with self.weighing(group, weights) as consumers:
                 until_shares([{2}, {0, 1, 3, 4, 5}], consumers)
@@ -230,7 +232,11 @@ class WeightScenarios(InProcess):
     def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
         self, kafka: Kafka, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with GroupOfMembers(kafka, self.program, {"orders": 4}) as group, silent_server() as address:
+        with (
+            GroupOfMembers(kafka, self.program, {"orders": 4}) as group,
+            socket.create_server(("127.0.0.1", 0), backlog=64) as silent,  # It accepts, but does not answer.
+        ):
+            address = f"127.0.0.1:{silent.getsockname()[1]}"
             weights = self.sources.LagWeights(group.id, bootstrap_servers=address)
             # The assignor allows HANG_S, but the session limits the wait to three seconds.
             with self.weighing(group, weights, 1, session_timeout_ms=9000) as consumers:

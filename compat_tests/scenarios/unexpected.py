@@ -150,7 +150,7 @@ class UnexpectedScenarios(InProcess):
         with GroupOfMembers(kafka, self.program, {"orders": 2}) as group:
             with self.consuming(group, listener) as consumer:
                 polling_until(lambda: listener.told("assigned"), consumer)
-                consumer.coordinator.handle = fail
+                consumer._coordinator.handle = fail
                 reader = Reader(consumer, self.kafka_error)
                 reader.until(lambda: reader.told)
             assert "injected" in reader.told[0]
@@ -180,9 +180,10 @@ class UnexpectedScenarios(InProcess):
                 reader.until(lambda: reader.read)  # More records are in the buffer.
                 answer = self.hold_requests(consumer)
                 monkeypatch.setattr(lease, "clock", lambda: awake() + 90)
-                generation = consumer.member.membership.generation
+                generation = consumer._coordinator._member.membership.generation
                 self.must_deliver_nothing(consumer)
                 answer()
                 before = reader.read
                 reader.until(lambda: reader.read > before)
-                assert consumer.member.membership.generation > generation  # The consumer has joined again.
+                # The consumer has joined again.
+                assert consumer._coordinator._member.membership.generation > generation

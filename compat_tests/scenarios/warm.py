@@ -6,7 +6,6 @@ Every client runs the same scenarios: a test module subclasses them and names it
 from __future__ import annotations
 
 import threading
-from typing import ClassVar
 
 from compat_tests.scenarios.cooperative import (
     WARM_S,
@@ -16,13 +15,11 @@ from compat_tests.scenarios.cooperative import (
     shares,
 )
 from compat_tests.scenarios.eager import SHORT_SESSION_MS
+from compat_tests.support.group_of_members import BEFORE_WARM_HANDOFF
 from compat_tests.support.kafka_cluster import Kafka
 
 
 class WarmScenarios(CooperativeScenarios):
-    earlier_program: ClassVar[str]
-    """`program` of a release without warm handoff."""
-
     def test_a_partition_moves_when_its_next_owner_is_ready_also_when_its_owner_drains(
         self, kafka: Kafka
     ) -> None:
@@ -64,9 +61,10 @@ class WarmScenarios(CooperativeScenarios):
             assert warming <= owned(before, "a")
 
     def test_an_earlier_release_leads_a_group_and_shares_it(self, kafka: Kafka) -> None:
+        earlier = f"{BEFORE_WARM_HANDOFF}{self.program}"
         with self.group(kafka, orders=6) as group:
             group.produce(20)
-            group.join("earlier", program=self.earlier_program)
+            group.join("earlier", program=earlier)
             group.wait_for("the earlier release to own it all", lambda: shares(group, "earlier") == [6])
             group.join("a", warm_s=WARM_S)  # The earlier release leads: what moves is cold.
             group.wait_for("equal shares", lambda: shares(group, "earlier", "a") == [3, 3])
@@ -78,7 +76,7 @@ class WarmScenarios(CooperativeScenarios):
             group.wait_for("equal shares", lambda: shares(group, "a", "b") == [3, 3])
             assert group.reported("b", "warmed") == group.reported("b", "added")
 
-            group.join("another", program=self.earlier_program)
+            group.join("another", program=earlier)
             group.wait_for("equal shares", lambda: shares(group, "a", "b", "another") == [2, 2, 2])
             group.stop("another")
             group.wait_for("equal shares", lambda: shares(group, "a", "b") == [3, 3])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterable
 
 import pytest
@@ -13,7 +12,7 @@ from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.expected import Cell, allowed, cells, kinds_of, sample
 from compat_tests.scripted.scenes import BASELINE, SCENES, Observed, play
 from compat_tests.scripted.users import CLIENTS
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import wait_for
 
 AT_ONCE = {"aiokafka": 60, "kafka-python": 30}
 """The number of concurrent consumers."""
@@ -56,14 +55,6 @@ def _wrong_with(cell: Cell, observed: Observed) -> str:
     )
 
 
-def _left(before: set[threading.Thread]) -> set[threading.Thread]:
-    """The threads that do not end. The threads of the last consumers may still need some time."""
-    deadline = time.monotonic() + HANG_S
-    while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
-
-
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_some_answers_of_every_kind_come_to_what_the_table_says(client: str) -> None:
@@ -72,7 +63,7 @@ def test_some_answers_of_every_kind_come_to_what_the_table_says(client: str) -> 
     # The usual responses are tested too: they have no other outcome than the scene's own.
     usual = [Cell(client, scene, "late", BASELINE) for scene in SCENES]
     assert wrong([*usual, *chosen]) == []
-    assert _left(before) == set()
+    wait_for("the end of the consumers' threads", lambda: set(threading.enumerate()) <= before)
 
 
 @pytest.mark.exhaustive

@@ -19,7 +19,7 @@ from kafka import OffsetAndMetadata, TopicPartition
 from compat_tests.scripted.broker import VERSIONS, Code, Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import settings_of
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
@@ -62,10 +62,8 @@ def poll_until(consumer: Any, condition: Callable[[set[int]], Any]) -> bool:
 
 def request_metadata(consumer: Any) -> None:
     """Ask for metadata from now on. A request on its way, perhaps answered already, would count for it."""
-    cluster, deadline = consumer._client.cluster, time.monotonic() + HANG_S
-    while cluster.metadata_refresh_in_progress:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    cluster = consumer._client.cluster
+    wait_for("the request on its way", lambda: not cluster.metadata_refresh_in_progress)
     cluster.request_update()
 
 
@@ -168,10 +166,8 @@ def test_a_fetch_of_the_old_log_that_is_answered_late_brings_no_record_and_a_pau
         assert poll_until(consumer, is_asked_anew)
         assert consumer.paused() == {paused}
         group.loop.call_soon_threadsafe(released.set)
-        deadline = time.monotonic() + HANG_S
-        while not states[old].has_valid_position:  # The user does not poll until both are answered.
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        # The user does not poll until both are answered.
+        wait_for("a position", lambda: states[old].has_valid_position)
         assert poll_until(consumer, lambda delivered: old.partition in delivered)
     offsets = [fetched(one)[old.partition] for one in group.sent("Fetch") if old.partition in fetched(one)]
     assert offsets[:2] == [0, 0]

@@ -13,6 +13,7 @@ import pytest
 
 import kafka_assignors_aiokafka
 import kafka_assignors_kafka_python
+from compat_tests.scenarios.in_process import polling_until
 from compat_tests.scripted.broker import Held, broker_in_thread
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import (
@@ -123,8 +124,8 @@ class FrozenAiokafka:
         self._loop = asyncio.new_event_loop()
         self._consumer = self._loop.run_until_complete(start())
 
-    def poll(self) -> None:
-        self._loop.run_until_complete(self._consumer.getmany(timeout_ms=20))
+    def poll(self, timeout_ms: int) -> None:
+        self._loop.run_until_complete(self._consumer.getmany(timeout_ms=timeout_ms))
 
     def frozen(self, sleep: Callable[[], None]) -> None:
         sleep()
@@ -139,8 +140,8 @@ class FrozenKafkaPython:
         self._consumer = CooperativeKafkaConsumer(**settings)
         self._consumer.subscribe([TOPIC], listener=KafkaPythonListener(tell))
 
-    def poll(self) -> None:
-        self._consumer.poll(timeout_ms=20)
+    def poll(self, timeout_ms: int) -> None:
+        self._consumer.poll(timeout_ms=timeout_ms)
 
     def frozen(self, sleep: Callable[[], None]) -> None:
         self._consumer._coordinator.on_io_thread(sleep)  # The user's thread waits for it.
@@ -168,24 +169,18 @@ def test_a_process_that_wakes_after_its_lease_asks_before_it_tells_the_listener(
             group.remove_member()
         time.sleep(1.5 * SESSION_TIMEOUT_S)
 
-    def poll_until(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + HANG_S
-        while not condition():
-            consumer.poll()
-            assert time.monotonic() < deadline
-
     with broker_in_thread() as broker:
         group = broker.group("frozen", {TOPIC: 4}, peer_leads=True)
         with closing(
             kind(tell, **settings_of(broker, group, session_timeout_ms=int(SESSION_TIMEOUT_S * 1000)))
         ) as consumer:
-            poll_until(lambda: told)
+            polling_until(lambda: told, consumer)
             released, since = asyncio.Event(), len(group.requests)
             group.answer("SyncGroup", Held(released))
             revoke(group, 0, 1)
-            poll_until(lambda: group.sent("SyncGroup", since=since))
+            polling_until(lambda: group.sent("SyncGroup", since=since), consumer)
             consumer.frozen(sleep)
-            poll_until(lambda: len(told) > 1)
+            polling_until(lambda: len(told) > 1, consumer)
         last = ("lost", 4, False) if removed else ("revoked", 2, True)
         assert told[:2] == [("assigned", 4, True), last]
         assert broker.unexpected == []

@@ -60,9 +60,6 @@ class ObjectScenarios(ABC):
         """A started consumer, `cooperative` or `eager`; its calls wait for their results."""
 
     @abstractmethod
-    def coordinator(self, consumer: Any) -> Any: ...
-
-    @abstractmethod
     def membership(self, consumer: Any) -> tuple[str, int]:
         """The member id and the generation."""
 
@@ -139,7 +136,7 @@ class ObjectScenarios(ABC):
     @pytest.mark.parametrize("owns", [1, 0], ids=["idle", "without partitions"])
     def test_turns_and_heartbeats_of_a_quiet_member_add_nothing(self, broker: Broker, owns: int) -> None:
         with self.quiet(broker, owns) as consumer:
-            heartbeats = Heartbeats(self.coordinator(consumer))
+            heartbeats = Heartbeats(consumer._coordinator)
             assert self.grown(lambda: heartbeats.turn(consumer), times=25) == {}
             assert len(consumer.assignment()) == owns
 
@@ -258,7 +255,7 @@ class ObjectScenarios(ABC):
     def test_refused_heartbeats_add_nothing(self, broker: Broker, polls: bool) -> None:
         group = broker.new_group()
         with self.consuming(broker, group, FULL, owns=2, enable_auto_commit=False) as consumer:
-            heartbeats = Heartbeats(self.coordinator(consumer))
+            heartbeats = Heartbeats(consumer._coordinator)
 
             def refused() -> None:
                 before = heartbeats.answered
@@ -278,7 +275,7 @@ class ObjectScenarios(ABC):
         client = "to-be-reset"
         settings = {"bootstrap_servers": broker.proxy.bootstrap, "client_id": client}
         with self.consuming(broker, broker.new_group(), FULL, owns=2, **settings) as consumer:
-            heartbeats = Heartbeats(self.coordinator(consumer))
+            heartbeats = Heartbeats(consumer._coordinator)
 
             def reset() -> None:
                 broker.reset_connections(client)

@@ -37,11 +37,8 @@ class TestAiokafka(ObjectScenarios):
         consumer.start()
         return consumer
 
-    def coordinator(self, consumer: Any) -> Any:
-        return consumer.coordinator
-
     def membership(self, consumer: Any) -> tuple[str, int]:
-        return consumer.coordinator.member_id, consumer.coordinator.generation
+        return consumer._coordinator.member_id, consumer._coordinator.generation
 
     def rest(self) -> None:
         """Make the loop drop cancelled timers: it does so only if most of more than 100 are cancelled."""
@@ -95,9 +92,6 @@ class TestKafkaPython(ObjectScenarios):
     def started(self, kind: str, *topics: str, **settings: Any) -> Any:
         made = CooperativeKafkaConsumer if kind == "cooperative" else KafkaConsumer
         return made(*topics, **settings)
-
-    def coordinator(self, consumer: Any) -> Any:
-        return consumer._coordinator
 
     def membership(self, consumer: Any) -> tuple[str, int]:
         generation = consumer._coordinator._generation

@@ -16,6 +16,7 @@ import collections
 import dataclasses
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -25,9 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
-
-from compat_tests.support.hang_limit import HANG_S, wait_for
+from compat_tests.support.hang_limit import wait_for
 from compat_tests.support.jvm import compile_java, java_command
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.member_reports import MemberSpec
@@ -39,6 +38,13 @@ from kafka_assignors.strategy import RebalanceProtocol, Strategy
 JAVA_MEMBER = "ReportingMember"
 """The member program in `compat_tests/java/src`: a Java consumer."""
 
+BEFORE_WARM_HANDOFF = "before warm handoff: "
+"""Before the name of a member program: it runs with the packages as they were then.
+
+`before_warm_handoff.zip` has them: an earlier state of the source, as there is no release on PyPI to install.
+"""
+
+_EARLIER_PACKAGES = Path(__file__).with_name("before_warm_handoff.zip")
 _ROOT = Path(__file__).resolve().parents[2]
 _CONSUMED = '{"event": "consumed"'
 
@@ -187,6 +193,12 @@ class GroupOfMembers:
         if program == JAVA_MEMBER:
             command = java_command(program, spec.to_json(), heap="128m", classes=compile_java())
             return self._processes.start(command, log, stdin=subprocess.PIPE)
+        if program.startswith(BEFORE_WARM_HANDOFF):
+            path = os.pathsep.join([str(_EARLIER_PACKAGES), os.environ.get("PYTHONPATH", "")])
+            command = [sys.executable, "-m", program.removeprefix(BEFORE_WARM_HANDOFF), spec.to_json()]
+            return self._processes.start(
+                command, log, cwd=_ROOT, stdin=subprocess.PIPE, environment={**os.environ, "PYTHONPATH": path}
+            )
         return self._processes.start_preloaded(program, [spec.to_json()], log, cwd=_ROOT)
 
     def stop(self, *names: str) -> None:
@@ -334,16 +346,13 @@ class GroupOfMembers:
 
     def produce(self, records_per_partition: int) -> None:
         """Write this many more records to every partition."""
-        # A retry must not write a record twice.
-        settings = {"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 5, "enable.idempotence": True}
-        producer = Producer(settings)
-        for topic, partitions in self.topics.items():
-            for partition in range(partitions):
-                for _ in range(records_per_partition):
-                    producer.produce(topic, b"a record", partition=partition)
-        left = producer.flush(HANG_S)
-        if left:
-            raise TimeoutError(f"{left} records could not be written")
+        self.kafka.produce(
+            {
+                (topic, partition): records_per_partition
+                for topic, partitions in self.topics.items()
+                for partition in range(partitions)
+            }
+        )
 
     def consumed(self) -> collections.Counter[tuple[str, int, int]]:
         """How often each record, as (topic, partition, offset), was delivered to any member."""

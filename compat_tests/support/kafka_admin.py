@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka import KafkaError as Code
-from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -164,6 +164,36 @@ class Kafka:
                     if (not again and code != Code.COORDINATOR_NOT_AVAILABLE) or time.monotonic() > deadline:
                         raise
                 time.sleep(0.05)
+
+    def produce(self, records: Mapping[tuple[str, int], int]) -> None:
+        """Write so many records to each of these partitions."""
+        # A retry must not write a record twice.
+        settings = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True}
+        producer = Producer(settings)
+        for (topic, partition), count in records.items():
+            for _ in range(count):
+                producer.produce(topic, b"a record", partition=partition)
+        if left := producer.flush(HANG_S):
+            raise TimeoutError(f"{left} records could not be written")
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets of a group without members."""
+
+        def is_committed() -> bool:
+            try:
+                consumer.commit(
+                    offsets=[TopicPartition(*tp, at) for tp, at in offsets.items()], asynchronous=False
+                )
+            except KafkaException as refused:
+                # The coordinator is not ready, as the group may be the cluster's first.
+                if not refused.args[0].retriable():
+                    raise
+                return False
+            return True
+
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": group}
+        with contextlib.closing(Consumer(settings)) as consumer:
+            wait_for("the coordinator", is_committed)
 
     def describe_topics(self, topics: Sequence[str]) -> list[TopicDescription]:
         """The brokers' description of these topics, in the given order."""

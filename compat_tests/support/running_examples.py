@@ -16,7 +16,6 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.processes import Child
-from compat_tests.support.weights import write
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROCESSED = re.compile(r": (\S+)-(\d+): processed offsets (\d+) to (\d+)$")
@@ -120,7 +119,7 @@ class Shop:
 
     def heat(self, partitions: Iterable[int]) -> None:
         """Write records to these partitions alone."""
-        write(self._group, dict.fromkeys(partitions, 50))
+        self._kafka.produce({(self.topic, partition): 50 for partition in partitions})
 
     def share(self, *examples: Example) -> None:
         """Wait until these members own all partitions, each partition once and each member at least one."""

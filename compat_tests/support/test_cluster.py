@@ -12,8 +12,11 @@ import pytest
 
 from compat_tests.support.hang_limit import wait_for
 from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.processes import state_of
 
 ROOT = Path(__file__).resolve().parents[2]
+
+ENDED = ("", "Z")
 
 OWNER = """
 import sys, time
@@ -23,15 +26,6 @@ with KafkaCluster() as cluster:
     print(*cluster.pids.values(), *cluster.folders, flush=True)
     time.sleep(600)
 """
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 def test_the_shared_cluster_serves(kafka: Kafka) -> None:
@@ -52,9 +46,9 @@ def test_brokers_end_with_a_killed_owner(number: signal.Signals) -> None:
     with owner:
         assert owner.stdout is not None
         pid, folder = owner.stdout.readline().split()
-        assert is_running(int(pid))
+        assert state_of(int(pid)) not in ENDED
         owner.send_signal(number)
-    wait_for("the end of the broker", lambda: not is_running(int(pid)))
+    wait_for("the end of the broker", lambda: state_of(int(pid)) in ENDED)
     wait_for("the end of its folder", lambda: not Path(folder.decode()).exists())
 
 
