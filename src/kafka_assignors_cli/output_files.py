@@ -39,27 +39,40 @@ def require_writable(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _is_special(path):
+            return
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
+def _is_special(path: Path) -> bool:
+    """Whether the path is a device or a pipe, such as /dev/null, or /dev/fd/63 of a shell's `>(jq .)`."""
+    return path.exists() and not path.is_file()
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[TextIO]:
     """A stream whose text replaces the file at once, so that a reader never sees half a report.
 
-    After an error in the block the file is as before.
+    After an error in the block the file is as before. A device or a pipe is written to, and stays.
     """
-    part = path.with_name(path.name + ".part")
     try:
-        with part.open("w", encoding="utf-8") as stream:
-            yield stream
-        part.replace(path)
+        if _is_special(path):
+            with path.open("w", encoding="utf-8") as stream:
+                yield stream
+            return
+        file = Path(os.path.realpath(path))  # A link stays, too.
+        part = file.with_name(f"{file.name}.{os.getpid()}.part")  # Others may write the same report.
+        try:
+            with part.open("w", encoding="utf-8") as stream:
+                yield stream
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_file(path: Path, text: str) -> None:
