@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -110,7 +112,8 @@ def describe(
     tried = _strategies(strategy)
     connection = _connection(options.cluster_address(bootstrap_server, command_config, timeout))
     compared: list[tuple[LiveGroup, StrategyComparison | None]] = []
-    with ProgressReport("asking the cluster") as progress:
+    # What a strategy prints is no data.
+    with ProgressReport("asking the cluster") as progress, contextlib.redirect_stdout(sys.stderr):
         found = read_groups(connection, group, on_progress=progress.update)
         problem = unreadable(connection, found)
         shown = [live for live in found if live.error is None and live.state != "Dead"]

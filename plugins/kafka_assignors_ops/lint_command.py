@@ -18,7 +18,6 @@ from rich.text import Text
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.group import some_of
-from kafka_assignors.strategies import load_strategy
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ExitCode, indented, printable
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
@@ -129,7 +128,7 @@ def lint_members(
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
         address = options.cluster_address(bootstrap_server, command_config, timeout)
-        listed = [strategy_use(Client.UNKNOWN, None, name, load_strategy) for name in old_names]
+        listed = [strategy_use(Client.UNKNOWN, None, name, options.load_silently) for name in old_names]
         live = read_live(address, group, listed)
         runs = live.live.protocol if live.live and live.live.group_type == CLASSIC else None
         if listed and runs and runs != listed[0].name:
@@ -174,7 +173,7 @@ def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
 def _member(path: Path) -> MemberConfig:
     settings = read_settings(path)
     try:
-        return member_config(str(path), settings, load_strategy)
+        return member_config(str(path), settings, options.load_silently)
     except InvalidSettingError as error:
         # A quote is part of the value in properties.
         is_quoted = str(settings.get(error.key or "")).startswith(('"', "'"))
@@ -182,7 +181,7 @@ def _member(path: Path) -> MemberConfig:
 
 
 def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
-    uses = tuple(strategy_use(member.client, member.version, name, load_strategy) for name in names)
+    uses = tuple(strategy_use(member.client, member.version, name, options.load_silently) for name in names)
     return dataclasses.replace(
         member, strategies=uses, given=member.given | {"partition.assignment.strategy"}
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -73,7 +75,8 @@ def validate(
     strategy_timeout: shared.StrategyTimeout = 60.0,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
-    rules = read_policy(parse_toml(policy, read_file(policy)), str(policy))
+    with contextlib.redirect_stdout(sys.stderr):  # What a strategy prints is no data.
+        rules = read_policy(parse_toml(policy, read_file(policy)), str(policy))
     ci = CiFormats(junit, github, json_file)
     ci.require()
     shared.require_reports(html, None)

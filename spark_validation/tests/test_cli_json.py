@@ -123,6 +123,60 @@ def test_json_is_written_to_the_file_beside_the_text_or_alone_to_stdout_or_refus
     assert f"cannot write {inputs}: Is a directory" in shown.err
 
 
+def test_a_pipe_and_a_link_are_written_to_and_stay(inputs: Path) -> None:
+    """So does a device, such as /dev/null, which root may replace."""
+    link, elsewhere, pipe = inputs / "link", inputs / "elsewhere", inputs / "pipe"
+    link.symlink_to(elsewhere)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for file in (link, pipe):
+        assert main(["assign", "group.json", "--json", str(file)]) == 0
+    assert is_json(os.read(reader, 1 << 16).decode())
+    os.close(reader)
+    assert link.is_symlink()
+    assert is_json(elsewhere.read_text())
+    assert not list(inputs.glob("*.part"))
+
+
+TALKS = """
+from kafka_assignors.strategies import Sticky
+
+class Talks(Sticky):
+    def __init__(self):
+        print("made")
+        super().__init__()
+
+    def assign(self, group):
+        print("assigns")
+        return super().assign(group)
+
+print("imported")
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "strategy"),
+    [
+        ("assign", ("--strategy", "talks.py:Talks")),
+        ("groups describe", ("--strategy", "talks.py:Talks")),
+        ("lint", ("talks.toml",)),
+        ("lint", ("--change-to", "talks.py:Talks")),
+        ("replay", ("--strategy", "talks.py:Talks")),
+        ("validate", ("--policy", "policy.toml")),
+    ],
+)
+def test_what_a_strategy_prints_is_not_among_the_json(
+    command: str, strategy: Sequence[str], inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("talks.py").write_text(TALKS)
+    Path("talks.toml").write_text('client = "aiokafka"\npartition_assignment_strategy = ["talks.py:Talks"]\n')
+    Path("policy.toml").write_text(POLICY.replace("cooperative-sticky", "talks.py:Talks"))
+    assert main([*command.split(), *ARGUMENTS[command], *strategy, "--json", "-"]) in (0, 1, 2)
+    shown = capsys.readouterr()
+    assert "imported\nmade\n" in shown.err
+    assert is_json(shown.out)
+
+
 def test_an_error_leaves_the_file_as_it_was(inputs: Path) -> None:
     file = inputs / "out.jsonl"
     file.write_text("before")

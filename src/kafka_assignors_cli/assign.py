@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import statistics
 import sys
@@ -117,7 +118,8 @@ def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCod
     ):
         for done, (where, group) in enumerate(read_forms("group", parse_group, lines, source), 1):
             _require_topics(group, where)
-            answer = _answer(request, group, where)
+            with contextlib.redirect_stdout(sys.stderr):  # What a strategy prints is no data.
+                answer = _answer(request, group, where)
             if not answer.get("settle", {}).get("settled", True):
                 verdict = ExitCode.VERDICT_FAILED
             if lacking := _without_partitions(group):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,10 +85,16 @@ def strategy_option(purpose: str) -> Any:
     )
 
 
+def load_silently(spec: str) -> Strategy:
+    """`load_strategy`, without what its code prints among the data on stdout."""
+    with contextlib.redirect_stdout(sys.stderr):
+        return load_strategy(spec)
+
+
 def load_named_strategy(spec: str, option: str | None = None) -> Strategy:
     """Load the strategy called `spec`; an error begins with the `option` that names it."""
     try:
-        return load_strategy(spec)
+        return load_silently(spec)
     except StrategyError as error:
         raise UserError(f"{option}: {error}" if option else str(error)) from error
 
