@@ -114,8 +114,11 @@ class Catalogue:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:
-        """The catalogue in rows of `schemas.TOPICS`, see `CatalogueEntry.from_row`."""
-        return cls(map(CatalogueEntry.from_row, rows))
+        """The catalogue in rows of `schemas.TOPICS`, see `CatalogueEntry.from_row`.
+
+        Their order is of no matter, also where they contradict each other.
+        """
+        return cls(sorted(map(CatalogueEntry.from_row, rows), key=lambda entry: repr(entry.row())))
 
 
 @dataclass(frozen=True, slots=True)

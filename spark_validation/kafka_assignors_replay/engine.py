@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted, read_detail
 from kafka_assignors_replay.history.records import group_bytes
 from kafka_assignors_replay.history.sums import GroupSums, values_of
-from kafka_assignors_replay.history_files import table_on_disk
+from kafka_assignors_replay.history_files import parquet_files, table_on_disk
 from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck
 
 ENGINES = ("spark", "local")
@@ -128,9 +128,7 @@ def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
         return Choice("spark", "this process runs under spark-submit or has a Spark session")
     if spark_alone is not None:
         return Choice("spark", spark_alone)
-    place = Path(options.path or "")
-    files = place.rglob("*.parquet") if place.is_dir() else (place,)
-    size = sum(file.stat().st_size for file in files if file.is_file())
+    size = sum(file.stat().st_size for file in parquet_files(Path(options.path or "")))
     mib, most = max(1, size >> 20), LOCAL_BYTES >> 20
     if size <= LOCAL_BYTES:
         return Choice("local", f"the history has {mib} MiB, and up to {most} MiB need no Spark")

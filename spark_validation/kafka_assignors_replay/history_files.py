@@ -80,9 +80,12 @@ def parquet_files(place: Path) -> list[Path]:
     """The files that Spark would read, without hidden files and folders; none without a `*.parquet` file."""
     if place.is_file():
         return [place]
-    if not any(place.rglob("*.parquet")):
+    # Spark follows links to folders, and `rglob` does not.
+    walked = [(folder, [*folders, *files]) for folder, folders, files in os.walk(place, followlinks=True)]
+    names = [Path(folder, name) for folder, names in walked for name in names]
+    if not any(name.match("*.parquet") for name in names):
         return []
-    found = (file for file in place.rglob("*") if file.is_file())
+    found = (file for file in names if file.is_file())
     return sorted(
         file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts)
     )
@@ -221,7 +224,10 @@ def catalogue_of(found: tuple[str, list[dict[str, Any]]] | None) -> Catalogue:
 def _read(files: Sequence[Path], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     for file in files:
         with _opened(file) as opened:
-            found = {each.name: each.type for each in opened.schema_arrow}
+            schema = opened.schema_arrow
+            if twice := [each for each in wanted.names if schema.names.count(each) > 1]:
+                raise ReplayError(f"{file}: column `{twice[0]}` is there twice; give each column once")
+            found = {each.name: each.type for each in schema}
             yield from _batches(opened, columns_of(found, wanted, str(file)))
 
 

@@ -82,9 +82,10 @@ def run_replay(
     Raises `ReplayError` for every problem with the input, the options or the environment.
     """
     started = time.monotonic()
-    _check(options)
     replay = _replay_cluster if options.path is None else _replay_history
-    result = replay(options, on_progress, engine, on_choice)
+    with contextlib.redirect_stdout(sys.stderr):  # What a strategy prints is no part of a report.
+        _check(options)
+        result = replay(options, on_progress, engine, on_choice)
     return replace(result, seconds=time.monotonic() - started)
 
 
@@ -170,8 +171,7 @@ def _replay_history(
         values = values_of(named)
         _require_rebalances(options, survey, everything, values["groups"])
         phases.begin()
-        with contextlib.redirect_stdout(sys.stderr):  # What a strategy prints is no part of a report.
-            sample = check_sample(opened, work, named, draw(named, options.sample_groups))
+        sample = check_sample(opened, work, named, draw(named, options.sample_groups))
         phases.begin()
         result = ReplayResult(
             options=options,
@@ -307,7 +307,7 @@ def _other_records(options: ReplayOptions, survey: Survey, everything: Sequence[
         yield f"{count} other records of groups"
     if undecodable:
         yield undecodable
-    if not (count or undecodable):
+    if survey.commits and not (count or undecodable):
         yield f"{survey.commits} records that are offset commits"
     if survey.others:
         noun = "record" if survey.others == 1 else "records"

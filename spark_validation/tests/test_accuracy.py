@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -132,6 +133,26 @@ def test_the_catalogue_answers_with_the_entry_in_force() -> None:
     # An entry of unknown age counts for all times before the next.
     of_unknown_age = Catalogue([CatalogueEntry(None, Topic("t", 1)), CatalogueEntry(GROWN, Topic("t", 2))])
     assert [of_unknown_age.at("t", when) for when in (START, GROWN)] == [Topic("t", 1), Topic("t", 2)]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("partitions", (4, 6)),
+        ("replica_racks", ([["a", "b"]] * 4, [["b"]] * 4, None)),
+        ("topic_id", ("one", "two", None)),
+        ("topic", ("orders", "invoices")),
+    ],
+)
+def test_the_order_of_rows_that_contradict_each_other_is_of_no_matter(
+    column: str, values: tuple[object, ...]
+) -> None:
+    row = {"topic": "orders", "topic_id": "id", "from": 0, "partitions": 4, "replica_racks": None}
+    rows = [{**row, column: each} for each in values]
+    found = [Catalogue.from_rows(each) for each in itertools.permutations(rows)]
+    assert (
+        len({(each.at("orders", GROWN), each.name_of("id"), each.entries("orders")) for each in found}) == 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,7 @@ REFUSED: dict[str, tuple[pa.Table, str]] = {
         table().append_column("cluster_id", pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int32()))),
         "column cluster_id has type map<string, int32",
     ),
+    "a key twice": (table().append_column("key", table()["key"]), "column `key` "),
     "a topic that is no text": (
         table().append_column("topic", pa.array([1, 2, 3])),
         "column topic has type int64, and should have string",
@@ -211,6 +212,18 @@ def test_files_of_several_units_lie_in_one_folder(engine: str, tmp_path: Path, f
         rows = rows.set_column(2, "timestamp", rows["timestamp"].cast(kind))
         pq.write_table(rows, raw / f"[{number:02}] %20.parquet")
     assert read(tmp_path, engine)[0] == rows_of(log.table(), RAW)
+
+
+def test_a_linked_folder_is_read_once_and_the_name_of_a_folder_is_no_pattern(
+    engine: str, tmp_path: Path
+) -> None:
+    """As of an archive whose older days lie on another disk."""
+    raw, elsewhere = tmp_path / "h[1] {a,b}*%20" / "raw", tmp_path / "h1 a" / "raw"
+    for folder, rows in ((raw, table()[:1]), (elsewhere, table()[1:])):
+        folder.mkdir(parents=True)
+        pq.write_table(rows, folder / "a.parquet")
+    (raw / "date=2026-03-01").symlink_to(elsewhere)
+    assert read(raw.parent, engine) == (PLAIN, 0)
 
 
 def test_numbers_beside_nanoseconds_are_no_times(engine: str, tmp_path: Path) -> None:

@@ -129,8 +129,11 @@ def _parts(spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collectio
     kept = [str(file.absolute()) for file in files if file not in damaged]
     if files and not kept:
         return []
+    if len(kept) == len(files):
+        kept = [path]
     try:
-        rows = _reader(spark).parquet(path) if len(kept) == len(files) else _read_files(spark, kept)
+        # The path of a disk is a name, and no pattern.
+        rows = _reader(spark).parquet(path) if "://" in path else _read_files(spark, kept)
     except SPARK_ERRORS as error:
         nothing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
         if isinstance(error, AnalysisException) and error.getCondition() in nothing:
