@@ -89,6 +89,16 @@ def test_a_full_disk_is_one_line_and_no_verdict(arguments: tuple[str, ...], tmp_
     assert without_progress(done.stderr) == full_disk
 
 
+def test_a_closed_stream_is_an_error_of_data_and_takes_no_notes() -> None:
+    done = run("strategies", command=["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND])
+    assert_refused(done, "cannot write to stdout: ")
+    noted = '{"topics": {}, "members": []}'
+    done = run("assign", "-", stdin=noted, command=["sh", "-c", 'exec "$@" 2>&-', "sh", *COMMAND])
+    assert done.returncode == 0
+    assert done.stdout.startswith('{"assignment": {}')
+    assert done.stdout.count("\n") == 1
+
+
 @pytest.mark.parametrize("command", [COMMAND, [sys.executable, "-m", "kafka_assignors"]])
 def test_both_packages_run_the_command_line(command: Sequence[str]) -> None:
     done = run("--version", command=command)

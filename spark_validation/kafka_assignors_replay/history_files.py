@@ -80,9 +80,13 @@ def parquet_files(place: Path) -> list[Path]:
     """The files that Spark would read, without hidden files and folders; none without a `*.parquet` file."""
     if place.is_file():
         return [place]
-    # Spark follows links to folders, and `rglob` does not.
-    walked = [(folder, [*folders, *files]) for folder, folders, files in os.walk(place, followlinks=True)]
-    names = [Path(folder, name) for folder, names in walked for name in names]
+    names, seen = list[Path](), {os.path.realpath(place)}
+    for folder, folders, files in os.walk(place, followlinks=True):  # Spark follows links, `rglob` does not.
+        names += (Path(folder, name) for name in (*folders, *files))
+        # A link may lead back.
+        real = {name: os.path.realpath(f"{folder}/{name}") for name in folders}
+        folders[:] = [name for name in folders if real[name] not in seen]
+        seen.update(real.values())
     if not any(name.match("*.parquet") for name in names):
         return []
     found = (file for file in names if file.is_file())

@@ -223,6 +223,7 @@ def test_a_linked_folder_is_read_once_and_the_name_of_a_folder_is_no_pattern(
         folder.mkdir(parents=True)
         pq.write_table(rows, folder / "a.parquet")
     (raw / "date=2026-03-01").symlink_to(elsewhere)
+    (raw / ".back").symlink_to(raw)
     assert read(raw.parent, engine) == (PLAIN, 0)
 
 

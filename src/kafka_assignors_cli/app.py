@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import traceback as tracebacks
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -93,6 +94,9 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     _shows_traceback.set(bool(os.environ.get(TRACEBACK)))
+    # Python has None for a stream that is closed: data are then an error, and notes must not follow them.
+    sys.stdout = sys.stdout or open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
         code = _run(arguments)
         flush()

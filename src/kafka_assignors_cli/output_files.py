@@ -41,7 +41,7 @@ def require_writable(path: Path) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _is_special(path):
             return
-        with tempfile.TemporaryFile(dir=path.parent):
+        with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
             pass
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
