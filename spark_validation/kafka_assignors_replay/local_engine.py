@@ -13,6 +13,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import types
 import zlib
 from collections import Counter, defaultdict
@@ -240,6 +241,15 @@ def _begin(work: FoldWork) -> None:
     os.dup2(2, 1)  # what a strategy prints does not get into a report on stdout
     gc.freeze()
     gc.set_threshold(OBJECTS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End with a parent that is killed: the pool would wait for its work for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _fold_file(records: str, details: str) -> list[GroupSums]:

@@ -17,7 +17,7 @@ import typer
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import options
-from kafka_assignors_cli.console import ProgressReport, note
+from kafka_assignors_cli.console import ProgressReport, note, sigterm_interrupts
 from kafka_assignors_cli.output_files import (
     is_stdout,
     require_json_file,
@@ -228,7 +228,7 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
         from kafka_assignors_replay.replay_tables import damage_lines
 
         gc.set_threshold(OBJECTS)
-        with ProgressReport("starting", delay_s=0.5) as progress:
+        with sigterm_interrupts(), ProgressReport("starting", delay_s=0.5) as progress:
             result = run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
     for line in damage_lines(result):
         note(line)

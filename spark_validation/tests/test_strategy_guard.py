@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategy import Strategy
@@ -272,3 +272,30 @@ def test_ctrl_c_ends_a_replay_with_one_line(history: str, engine: str) -> None:
     engine_line, interrupted = without_progress(before + said).splitlines()
     assert ": engine: " in engine_line
     assert interrupted.startswith("kafka-assignors: interrupted")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left_of_a_replay_that_is_ended(
+    history: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "kafka_assignors_cli", "replay", history, "--engine", "local"]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with subprocess.Popen(
+        [*command, "--strategy", spec(Endless)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as process:
+        # A worker notes the strategy that it runs in a file of its number.
+        wait_for("a worker", lambda: [*temporary.glob("*/[0-9]*")] or None)
+        process.send_signal(number)
+        try:
+            process.communicate(timeout=HANG_S)  # its workers have this pipe, too
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if number is signal.SIGTERM:
+        assert process.returncode == 130
+        assert not [*temporary.iterdir()]
