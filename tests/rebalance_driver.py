@@ -78,17 +78,21 @@ class Driver:
 
 
 class Wakeup:
-    """What tasks of a client in a test wait with."""
+    """What tasks of a client in a test wait with, one at a time: a client wakes one."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._is_waiting = False
 
     async def __call__(self, timeout_s: float | None = None) -> None:
+        assert not self._is_waiting
+        self._is_waiting = True
         try:
             await asyncio.wait_for(self._event.wait(), timeout_s)
         except asyncio.TimeoutError:
             return
         finally:
+            self._is_waiting = False
             self._event.clear()
 
     def notify(self) -> None:

@@ -49,10 +49,11 @@ class Call:
         self.told.append(partitions)
 
 
-def in_a_group(*, static: bool = False, **changed: Any) -> Any:
+def in_a_group(*, static: bool = False, joins: bool = False, **changed: Any) -> Any:
     """What warm-ups read of the machine; the member owns nothing."""
     facts = {"closing": False, "in_group": True, "topics": frozenset({"t"}), "owned": NOTHING, **changed}
-    return SimpleNamespace(settings=SimpleNamespace(static=static), **facts)
+    join = SimpleNamespace(is_under_way=joins)
+    return SimpleNamespace(settings=SimpleNamespace(static=static), join=join, **facts)
 
 
 class Client(RebalanceObserver):
@@ -89,10 +90,17 @@ class Client(RebalanceObserver):
         self.outcomes.append((partitions, outcome))
 
 
-def member_of(client: Any, timeout_s: float = 60.0) -> WarmUps:
+def member_of(client: Any, timeout_s: float = 60.0, *, cooperative: bool = True) -> WarmUps:
     log = logging.getLogger("tests")
-    observers = Observers([client], "g", log)
-    made = WarmUps(client, observers, group_id="g", max_warming=2, warm_timeout_s=timeout_s, log=log)
+    made = WarmUps(
+        client,
+        Observers([client], "g", log),
+        group_id="g",
+        cooperative=cooperative,
+        max_warming=2,
+        warm_timeout_s=timeout_s,
+        log=log,
+    )
     made.announced(frozenset({"t"}))
     return made
 
@@ -283,15 +291,30 @@ async def test_assigned_partitions_wait_for_the_end_of_their_warm_up() -> None:
 async def test_a_drain_ends_when_nothing_is_owned_or_with_its_timeout() -> None:
     client = Client(in_a_group(owned=frozenset(unit(0))))
     warm = member_of(client)
+    draining = [asyncio.ensure_future(warm.drain(None)) for _ in range(2)]
     assert await warm.drain(0.01) is False
-    draining = asyncio.ensure_future(warm.drain(None))
     await settled()
+    assert not any(call.done() for call in draining)  # The timeout is that of one call.
     warmth = warm.announced(frozenset({"t"}))
     assert warmth is not None
     assert warmth.draining
     client.member = in_a_group()
     warm.look()
-    assert await draining is True
+    assert await asyncio.gather(*draining) == [True, True]
+
+
+@scene
+async def test_a_drain_waits_for_the_partitions_of_a_join_whose_leader_does_not_know_of_it() -> None:
+    client = Client(in_a_group(joins=True))
+    warm = member_of(client)
+    draining = asyncio.ensure_future(warm.drain(None))
+    await settled()
+    for member in (in_a_group(owned=frozenset(unit(0))), in_a_group()):
+        assert not draining.done()
+        client.member = member
+        warm.look()
+        await settled()
+    assert draining.result() is True
 
 
 @scene
@@ -300,11 +323,18 @@ async def test_a_drain_that_cannot_work_ends_at_once_with_the_reason(
 ) -> None:
     owned = frozenset(unit(0))
     assert await member_of(Client(in_a_group(static=True, owned=owned))).drain(None) is False
+    assert await member_of(Client(in_a_group(owned=owned)), cooperative=False).drain(None) is False
     warm = member_of(Client(in_a_group(owned=owned)))
     draining = asyncio.ensure_future(warm.drain(None))
     await settled()
-    warm.assigned(2, None, frozenset(unit(0)))
+    warm.assigned(2, None, owned)  # The leader did not know of it yet.
+    warm.look()
+    await settled()
+    assert not draining.done()
+    warm.announced(frozenset({"t"}))
+    warm.assigned(3, None, owned)
     warm.look()
     assert await draining is False
     assert "a static member keeps its assignment" in caplog.text
+    assert "a member of an eager group gives up all partitions" in caplog.text
     assert "its leader knows nothing of warm handoff" in caplog.text

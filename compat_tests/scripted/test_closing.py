@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -11,6 +13,7 @@ import aiokafka
 import kafka
 import pytest
 
+from compat_tests.scripted import users
 from compat_tests.scripted.broker import Code, Held, Never
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import (
@@ -21,13 +24,17 @@ from compat_tests.scripted.users import (
     each_client,
 )
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
-from kafka_assignors.rebalance import session
+from kafka_assignors.rebalance import session, warm_ups
+from kafka_assignors.wire import ConsumerAssignment, encode_assignment
+from kafka_assignors.wire.warm_sections import WarmList, warm_list_bytes
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 NOT_COORDINATOR = 16
 SILENCE_MS = int(HANG_S * 1000)
+A_WHILE_S = 0.3
+"""A close that does not wait for a warm-up of this length is over before it."""
 
 
 async def in_a_task(stop: Coroutine[Any, Any, None]) -> None:
@@ -197,3 +204,51 @@ def test_partitions_that_come_and_go_for_ever_leave_nothing_behind() -> None:
         assert not assignment.state_value(first).has_valid_position
 
     asyncio.run(scene())
+
+
+@each_client(of_group={"peer_leads": True}, consumes=0)
+async def test_a_member_leaves_at_once_and_its_close_waits_for_the_warm_ups_that_it_cancels(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_ups, "END_S", HANG_S)  # A busy machine stalls for seconds.
+    calls: list[str] = []
+
+    def has_left() -> bool:
+        return bool(group.sent("LeaveGroup"))
+
+    def note(call: str) -> None:
+        calls.append(call)
+        group.loop.call_soon_threadsafe(group.changed)
+
+    class AioWarming(AioListener):
+        async def on_partitions_warming(self, _: object) -> None:
+            note("warming")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await group.until(has_left)
+                await asyncio.sleep(A_WHILE_S)
+                note("ended")
+
+        def on_warming_cancelled(self, _: object) -> None:
+            note("cancelled")
+
+    class KafkaPythonWarming(KafkaPythonListener):
+        def on_partitions_warming(self, _: object, cancelled: threading.Event) -> None:
+            note("warming")
+            cancelled.wait(HANG_S)
+            group.wait_until(has_left)
+            time.sleep(A_WHILE_S)
+            note("ended")
+
+        def on_warming_cancelled(self, _: object) -> None:
+            note("cancelled")
+
+    monkeypatch.setattr(users, "AioListener", AioWarming)
+    monkeypatch.setattr(users, "KafkaPythonListener", KafkaPythonWarming)
+    to_warm = warm_list_bytes(WarmList(1, (((TOPIC, 0),),)))
+    monkeypatch.setattr(group, "_of_peer", lambda: encode_assignment(ConsumerAssignment(0, {}, to_warm)))
+    await user.start()
+    await group.until(lambda: calls)
+    await user.close()
+    assert calls == ["warming", "ended", "cancelled"]

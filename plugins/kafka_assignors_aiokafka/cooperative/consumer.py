@@ -308,7 +308,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
 
         The consumer goes on meanwhile: call this beside the loop that gets records. False if partitions are
         left after the timeout; at once, with a warning in the log, if the leader of the group knows nothing
-        of warm handoff, or if this member is static.
+        of warm handoff, or if this member is static or eager.
         """
         if self._closed:
             raise ConsumerStoppedError

@@ -415,6 +415,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         leaving = self._session.leave_task
         if isinstance(leaving, asyncio.Future):
             await asyncio.wait([leaving])
+        await self._session.warm_ups.end()
         # Only now: after this, aiokafka does not look for the coordinator, which LeaveGroup needs.
         if not self._closing.done():
             self._closing.set_result(None)

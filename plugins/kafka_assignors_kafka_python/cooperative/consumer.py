@@ -263,7 +263,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
 
         The consumer goes on meanwhile: call this in a thread beside the one that polls. False if partitions
         are left after the timeout; at once, with a warning in the log, if the leader of the group knows
-        nothing of warm handoff, or if this member is static.
+        nothing of warm handoff, or if this member is static or eager.
         """
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         return bool(self._coordinator.drain(timeout_s))

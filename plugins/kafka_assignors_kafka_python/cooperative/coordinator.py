@@ -459,6 +459,7 @@ class CooperativeCoordinator(WatchingCoordinator):
                 self._net.run(self.wait_for, self._session.leave_task, timeout_ms)
             except Errors.KafkaTimeoutError as error:
                 log.info("group %r: leaving was not answered: %s", self.group_id, error)
+        self.on_io_thread(self._session.warm_ups.end)
         self.on_io_thread(self._join_wanted.notify)
         self.on_io_thread(self._session.stop)
         self._cluster.remove_listener(WeakMethod(self._handle_metadata_update))

@@ -80,12 +80,15 @@ class Session:
         max_warming: int = DEFAULT_MAX_WARMING,
         warm_timeout_s: float = DEFAULT_WARM_TIMEOUT_S,
     ) -> None:
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self.protocol = events.common_protocol(assignor.strategy for assignor in self._assignors.values())
         self.observers = Observers((one for one in observers if one is not None), group_id, log)
         self.commits = SessionCommits(client, group_id, self.observers)
         self.warm_ups = WarmUps(
             client,
             self.observers,
             group_id=group_id,
+            cooperative=self.protocol is RebalanceProtocol.COOPERATIVE,
             max_warming=max_warming,
             warm_timeout_s=warm_timeout_s,
             log=log,
@@ -95,8 +98,6 @@ class Session:
         self.leave_task: object = None
         self._left_as = ""
         self._client = client
-        self._assignors = {assignor.name: assignor for assignor in assignors}
-        self.protocol = events.common_protocol(assignor.strategy for assignor in self._assignors.values())
         self._group_id = group_id
         self._instance_id = instance_id
         self._rack = rack

@@ -21,10 +21,13 @@ from kafka_assignors.wire.warm_sections import Unit, WarmList
 
 if TYPE_CHECKING:
     from kafka_assignors.group import Warmth
-    from kafka_assignors.rebalance.client import Client
+    from kafka_assignors.rebalance.client import Client, Wakeup
 
 DEFAULT_MAX_WARMING = 4
 DEFAULT_WARM_TIMEOUT_S = 300.0
+
+END_S = 5.0
+"""How long a close waits for the warm-ups that it has cancelled."""
 
 COALESCE_S = 1.0
 """How long a ready unit waits for others."""
@@ -66,11 +69,13 @@ class WarmUps:
         observers: Observers,
         *,
         group_id: str,
+        cooperative: bool,
         max_warming: int,
         warm_timeout_s: float,
         log: Logger,
     ) -> None:
         self._client = client
+        self._cooperative = cooperative
         self._observers = observers
         self._group_id = group_id
         self._max_warming = max_warming
@@ -83,8 +88,9 @@ class WarmUps:
         self._reports_soon = False
         self._reported_again = 0
         self._refusal: str | None = None
+        self._has_said_it_drains = False  # in its last JoinGroup request
+        self._drains: list[Wakeup] = []  # one for each call: a wakeup wakes one task
         self._ended = client.wakeup()
-        self._drained = client.wakeup()
         self._report_soon_over = client.wakeup()
         self._report_again_over = client.wakeup()
 
@@ -96,11 +102,12 @@ class WarmUps:
         self._cancel(frozenset(foreign))
         self._state = replace(self._state, max_warming=self._max_warming if self._client.warms else 0)
         self._state, warmth = self._state.joining()
+        self._has_said_it_drains = self._state.draining
         return warmth
 
     def assigned(self, generation: int, warm: WarmList | None, partitions: Partitions) -> None:
         """The member was assigned these partitions, and shall warm what is listed."""
-        if warm is None and self._state.draining:
+        if warm is None and self._has_said_it_drains:
             self._refusal = "its leader knows nothing of warm handoff"
         overlooked = self._state.reported
         self._state, gone = self._state.assigned(generation, warm, partitions)
@@ -129,7 +136,8 @@ class WarmUps:
         if member.closing:
             self._report_soon_over.notify()
             self._report_again_over.notify()
-        self._drained.notify()
+        for drain in self._drains:
+            drain.notify()
 
     # ---- for the adapter
 
@@ -146,29 +154,49 @@ class WarmUps:
         while self.is_warming(partitions):
             await self._ended(self._timeout_s)
 
+    async def end(self) -> None:
+        """Wait until cancelled warm-ups have ended and the listener was told, for a few seconds at most."""
+        until = lease.clock() + END_S
+        while self._calls and (left_s := until - lease.clock()) > 0:
+            await self._ended(left_s)
+
     async def drain(self, timeout_s: float | None) -> bool:
         """Let other members take over all partitions, each when they are ready; False if some are left.
 
         The member goes on consuming what it still has, and stays in the group. What no other member
         subscribes to stays with it.
         """
-        client = self._client
+        member_changed = self._client.wakeup()
+        self._drains.append(member_changed)
+        try:
+            refusal = await self._drain(timeout_s, member_changed)
+        finally:
+            self._drains.remove(member_changed)
+        if refusal is not None:
+            self._log.warning("group %r: not all partitions are drained: %s", self._group_id, refusal)
+        return not self._client.member.owned
+
+    async def _drain(self, timeout_s: float | None, member_changed: Wakeup) -> str | None:
+        """Why partitions are left; None if none are."""
+        client, began_at = self._client, lease.clock()
         if client.member.settings.static:
-            self._refusal = "a static member keeps its assignment while it restarts"
-        else:
-            self._refusal = None
-            self._state = replace(self._state, draining=True)
-            client.handle(events.RejoinRequested("this member drains"))
-        began_at = lease.clock()
-        while client.member.owned and self._refusal is None:
+            return "a static member keeps its assignment while it restarts"
+        if not self._cooperative:
+            return "a member of an eager group gives up all partitions before it joins"
+        self._refusal = None
+        self._state = replace(self._state, draining=True)
+        client.handle(events.RejoinRequested("this member drains"))
+        while self._refusal is None and (client.member.owned or self._joins_unaware):
             left_s = None if timeout_s is None else timeout_s - (lease.clock() - began_at)
             if left_s is not None and left_s <= 0:
-                self._refusal = f"{len(client.member.owned)} are left after {timeout_s:g} s"
-                break
-            await self._drained(left_s)
-        if self._refusal is not None:
-            self._log.warning("group %r: not all partitions are drained: %s", self._group_id, self._refusal)
-        return not client.member.owned
+                return f"{len(client.member.owned)} are left after {timeout_s:g} s"
+            await member_changed(left_s)
+        return self._refusal
+
+    @property
+    def _joins_unaware(self) -> bool:
+        """Whether a join is under way whose leader was not told of the drain: it may bring partitions."""
+        return self._client.member.join.is_under_way and not self._has_said_it_drains
 
     # ---- the calls
 
