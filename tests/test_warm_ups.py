@@ -209,7 +209,7 @@ async def test_what_is_cancelled_before_its_call_begins_is_not_called() -> None:
     client = Client()
     warm = member_of(client)
     listed(warm, 0)
-    warm.cancel_all()
+    warm.listener_is(object())
     await settled()
     assert not client.calls
     listed(warm, 0, generation=2)
@@ -235,11 +235,15 @@ async def test_what_is_assigned_while_it_warms_is_cancelled_by_a_close_and_told_
 async def test_another_listener_gets_a_list_of_its_own() -> None:
     client = Client()
     warm = member_of(client)
-    warm.cancel_all()
-    assert client.joins == 0
+    first = object()
+    warm.listener_is(first)
     listed(warm, 0)
     await settled()
-    warm.cancel_all()
+    warm.listener_is(first)
+    await settled()
+    assert not client.calls[unit(0)].was_cancelled
+    assert client.joins == 0
+    warm.listener_is(object())
     await settled()
     assert client.calls[unit(0)].was_cancelled
     assert client.joins == 1

@@ -207,8 +207,8 @@ def test_partitions_that_come_and_go_for_ever_leave_nothing_behind() -> None:
 
 
 @each_client(of_group={"peer_leads": True}, consumes=0)
-async def test_a_member_leaves_at_once_and_its_close_waits_for_the_warm_ups_that_it_cancels(
-    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+async def test_a_close_leaves_at_once_and_waits_for_the_warm_ups_that_nothing_else_cancels(
+    user: User, group: Group, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warm_ups, "END_S", HANG_S)  # A busy machine stalls for seconds.
     calls: list[str] = []
@@ -226,6 +226,7 @@ async def test_a_member_leaves_at_once_and_its_close_waits_for_the_warm_ups_that
             try:
                 await asyncio.Event().wait()
             finally:
+                note("asked to end")
                 await group.until(has_left)
                 await asyncio.sleep(A_WHILE_S)
                 note("ended")
@@ -237,6 +238,7 @@ async def test_a_member_leaves_at_once_and_its_close_waits_for_the_warm_ups_that
         def on_partitions_warming(self, _: object, cancelled: threading.Event) -> None:
             note("warming")
             cancelled.wait(HANG_S)
+            note("asked to end")
             group.wait_until(has_left)
             time.sleep(A_WHILE_S)
             note("ended")
@@ -244,11 +246,19 @@ async def test_a_member_leaves_at_once_and_its_close_waits_for_the_warm_ups_that
         def on_warming_cancelled(self, _: object) -> None:
             note("cancelled")
 
-    monkeypatch.setattr(users, "AioListener", AioWarming)
-    monkeypatch.setattr(users, "KafkaPythonListener", KafkaPythonWarming)
+    aio, kafka_python = AioWarming(lambda *_: None), KafkaPythonWarming(lambda *_: None)
+    monkeypatch.setattr(users, "AioListener", lambda _: aio)
+    monkeypatch.setattr(users, "KafkaPythonListener", lambda _: kafka_python)
     to_warm = warm_list_bytes(WarmList(1, (((TOPIC, 0),),)))
     monkeypatch.setattr(group, "_of_peer", lambda: encode_assignment(ConsumerAssignment(0, {}, to_warm)))
+    if client == "aiokafka":
+        assert await user.call("subscribe") == "ok"  # Before `start`, so that the next is the same again.
+        monkeypatch.setattr(user.client, "start", user.client.consumer.start)
     await user.start()
     await group.until(lambda: calls)
+    assert await user.call("subscribe") == "ok"  # With the same listener.
+    since = len(group.requests)
+    await group.until(lambda: len(group.sent("Heartbeat", since=since)) >= 2)
+    assert calls == ["warming"]
     await user.close()
-    assert calls == ["warming", "ended", "cancelled"]
+    assert calls == ["warming", "asked to end", "ended", "cancelled"]

@@ -92,6 +92,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         subscription.on_listener = self._on_listener_change
         subscription.check_listener = partial(check_listener, self._session.protocol)
         subscription.check_listener(subscription.listener)
+        self._session.warm_ups.listener_is(subscription.listener)
         if subscription.partitions_auto_assigned() and subscription.subscription is not None:
             self._on_subscription_change(subscription.subscription.topics)
 
@@ -186,7 +187,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         self._changed.set()
 
     def _on_listener_change(self) -> None:
-        self._session.warm_ups.cancel_all()
+        self._session.warm_ups.listener_is(self._subscription.listener)
         if self._member.owned and self._listener_calls.must_announce_all:
             # The listener is told at the end of a join, as in aiokafka, which joins after each `subscribe`.
             self.handle(events.RejoinRequested("subscribe() was called with another listener"))

@@ -105,7 +105,6 @@ class CooperativeCoordinator(WatchingCoordinator):
         self._join_wanted = self.wakeup()
         self.hold = JoinHold(self)
         self._subscribed: object = None
-        self._warming_listener: object = None
         self._polled_at = _NEVER
         self._is_calling_back = False
         self._is_built = True
@@ -392,10 +391,7 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     def listener_may_have_changed(self) -> None:
         """Cancel the warm-ups of another listener than the current one."""
-        listener = self._subscription.rebalance_listener
-        if listener is not self._warming_listener:
-            self._warming_listener = listener
-            self.on_io_thread(self._session.warm_ups.cancel_all)
+        self.on_io_thread(self._session.warm_ups.listener_is, self._subscription.rebalance_listener)
 
     @property
     def warms(self) -> bool:

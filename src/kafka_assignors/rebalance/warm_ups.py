@@ -82,6 +82,7 @@ class WarmUps:
         self._timeout_s = warm_timeout_s
         self._log = log
         self._state = Warming()
+        self._listener: object = None
         self._calls: dict[Unit, WarmUp] = {}
         self._warmed: dict[Unit, WarmUp] = {}
         self._overdue: list[WarmUp] = []
@@ -121,8 +122,11 @@ class WarmUps:
         elif not self._state.listed:
             self._reported_again = 0
 
-    def cancel_all(self) -> None:
-        """Cancel all warm-ups, and join again for the next list: the member has another listener."""
+    def listener_is(self, listener: object) -> None:
+        """Cancel the warm-ups of another listener than this one, and join again for the next list."""
+        if listener is self._listener:
+            return
+        self._listener = listener
         is_listed = bool(self._state.listed)
         self._cancel(self._uncancelled)
         if is_listed:
