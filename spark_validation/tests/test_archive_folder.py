@@ -267,6 +267,25 @@ def test_one_archiver_at_a_time_on_a_disk(tmp_path: Path) -> None:
     assert read(tmp_path) == ALL
 
 
+@pytest.mark.parametrize("then", ["deleted", "replaced"])
+def test_a_folder_that_is_moved_meanwhile_is_not_begun_anew_at_its_old_path(
+    tmp_path: Path, then: str
+) -> None:
+    """The next archiver of the moved folder reads the records again, which must be nowhere else."""
+    path, moved = tmp_path / "archive", tmp_path / "moved"
+    with Archive.open(Folder(str(path)), IDENTITY) as archive:
+        archive_next(archive)
+        path.rename(moved)
+        if then == "replaced":
+            archive_all(path)
+        with pytest.raises(ArchiveError, match="archive: the folder was moved, replaced or deleted"):
+            archive_next(archive)
+    assert path.exists() == (then == "replaced")
+    assert then != "replaced" or read(path) == ALL
+    archive_all(moved)
+    assert read(moved) == ALL
+
+
 @pytest.mark.parametrize("ahead", [1, 2], ids=["same batch", "an older batch"])
 def test_without_locks_the_second_archiver_takes_its_batch_back(tmp_path: Path, ahead: int) -> None:
     with (

@@ -88,6 +88,8 @@ class Folder:
         self._files = fs.SubTreeFileSystem(self._root, files)
         self.local = isinstance(files, fs.LocalFileSystem)
         self._renames = renames or self.local or isinstance(files, fs.HadoopFileSystem)
+        self._lock = os.path.join(self._root, ".lock")
+        self._locked: os.stat_result | None = None
 
     def at(self, name: str) -> str:
         """The path of a file for a message."""
@@ -121,7 +123,16 @@ class Folder:
         self.write(name, buffer.getvalue())
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write a file that is there as a whole or not at all."""
+        """Write a file that is there as a whole or not at all.
+
+        `ArchiveError` if the folder is no longer the locked one: the path would become a folder without a
+        manifest, or have the files of two archivers.
+        """
+        there = os.path.exists(self._lock)
+        if self._locked and not (there and os.path.samestat(self._locked, os.stat(self._lock))):
+            raise ArchiveError(
+                f"{self.path}: the folder was moved, replaced or deleted while it was archived to"
+            )
         folder, slash, plain = name.rpartition("/")
         self._files.base_fs.create_dir(f"{self._files.base_path}{folder}".rstrip("/"), recursive=True)
         beside = f"{folder}{slash}.{plain}" if self._renames else name
@@ -161,11 +172,12 @@ class Folder:
             yield
             return
         os.makedirs(self._root, exist_ok=True)
-        with open(os.path.join(self._root, ".lock"), "ab") as file:
+        with open(self._lock, "ab") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise self.another_archiver() from None
+            self._locked = os.fstat(file.fileno())
             yield
 
     def another_archiver(self) -> ArchiveError:
