@@ -132,6 +132,17 @@ def test_it_is_served_in_the_format_that_is_asked_for_compressed_or_not(port: in
         assert response.read().decode().endswith("# EOF\n")
 
 
+def test_a_request_that_cannot_be_answered_says_nothing_on_stderr(
+    port: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
+    accept = "application/openmetrics-text; version=a.b.c; escaping=allow-utf-8"
+    connection.request("GET", "/metrics", headers={"Accept": accept})
+    assert connection.getresponse().status in (200, 500)
+    connection.close()
+    assert capfd.readouterr().err == ""
+
+
 def test_clients_that_say_nothing_take_a_few_places_and_give_them_back(port: int) -> None:
     silent = [socket.create_connection(("127.0.0.1", port), timeout=HANG_S) for _ in range(40)]
     try:

@@ -221,6 +221,17 @@ def test_a_link_in_the_place_of_the_other_file_is_not_followed(file: Path) -> No
     assert {*file.parent.iterdir()} == {file, elsewhere}
 
 
+def test_a_link_to_the_file_stays(file: Path) -> None:
+    link = file.parent / "folder" / "link"
+    link.parent.mkdir()
+    link.symlink_to(file)
+    for _ in range(2):
+        saved(link)
+        assert load(file).offsets == {0: 4}
+    assert link.is_symlink()
+    assert [*link.parent.iterdir()] == [link]
+
+
 CHANGES = {"format": 2}, {"offsets": {"0": None}}, {"more": 1}, {"counts": {"g": {"moved": "1"}}}
 
 

@@ -7,6 +7,7 @@ samples, and bounds the server: a few scrapes at a time, and ten seconds for a c
 from __future__ import annotations
 
 import contextlib
+import io
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -74,6 +75,10 @@ class _Handler(WSGIRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log no request."""
+
+    def get_stderr(self) -> Any:
+        """Discard the traceback of a request that the library cannot read; the client gets status 500."""
+        return io.StringIO()
 
 
 class _Server(ThreadingMixIn, WSGIServer):

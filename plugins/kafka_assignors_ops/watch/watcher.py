@@ -422,7 +422,7 @@ _ANY_BYTES = "surrogateescape"
 
 
 def save_state(file: Path, state: WatchState) -> None:
-    """Replace the file; `UserError` if it cannot be written, and the old file stays."""
+    """Replace the file, not a link to it; `UserError` if it cannot be written, and the old file stays."""
     counts = {group.decode(errors=_ANY_BYTES): to_json(each) for group, each in state.counts.items()}
     text = json.dumps(
         {
@@ -433,15 +433,16 @@ def save_state(file: Path, state: WatchState) -> None:
             "counts": counts,
         }
     )
+    target = Path(os.path.realpath(file))
     # Always the same name: a killed process leaves one file, which the next write removes.
-    part = file.with_name(file.name + ".part")
+    part = target.with_name(target.name + ".part")
     try:
         part.unlink(missing_ok=True)
         with open(part, "xb", opener=_open_private) as stream:
             stream.write(text.encode())
             stream.flush()
             os.fsync(stream.fileno())
-        part.replace(file)
+        part.replace(target)
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink()
