@@ -63,6 +63,10 @@ class NoAssign(Strategy):
 class NeedsArguments:
     def __init__(self, weights):
         self.weights = weights
+
+class Ends:
+    def __init__(self):
+        raise SystemExit("done")
 """
 
 
@@ -72,8 +76,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "weighted_for_test.py").write_text(WEIGHTED)
     (tmp_path / "broken_for_test.py").write_text("import nothing_of_that_name\n")
     (tmp_path / "raising_for_test.py").write_text("raise RuntimeError('no licence')\n")
+    (tmp_path / "ending_for_test.py").write_text("raise SystemExit('done')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    for module in ("weighted_for_test", "broken_for_test", "raising_for_test"):
+    for module in ("weighted_for_test", "broken_for_test", "raising_for_test", "ending_for_test"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     return tmp_path
 
@@ -213,6 +218,9 @@ def test_an_object_that_is_no_strategy_is_refused_with_what_it_lacks(
         ("no_module_for_test.sub:X", "there is no module 'no_module_for_test.sub'"),
         ("broken_for_test:X", "importing 'broken_for_test' failed: No module named 'nothing_of_that_name'"),
         ("raising_for_test:X", "importing 'raising_for_test' failed: RuntimeError: no licence"),
+        ("weighted_for_test:Ends", r"a class that cannot be made without arguments \(done\)"),
+        ("ending_for_test:X", "importing 'ending_for_test' failed: SystemExit: done"),
+        ("{site}/ending_for_test.py:X", "it fails when it runs: SystemExit: done"),
         ("a b:c", "neither a name nor of the form module:attribute"),
         (":X", "neither a name nor of the form module:attribute"),
         ("mine.py:Mine(size=3)", r"or FILE.py:attribute; one with settings is an attribute too: "),
@@ -223,4 +231,4 @@ def test_a_strategy_that_cannot_be_loaded_is_refused_with_the_reason(
     site: Path, spec: str, message: str
 ) -> None:
     with pytest.raises(StrategyError, match=message):
-        load_strategy(spec)
+        load_strategy(spec.format(site=site))

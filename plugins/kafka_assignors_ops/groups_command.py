@@ -16,7 +16,7 @@ from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors.strategy import runs_on_broker
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, counted, emit_renderable, note
-from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
+from kafka_assignors_cli.output_files import is_stdout, json_lines, require_files
 from kafka_assignors_confluent.connection import Connection
 from kafka_assignors_ops.cluster import list_groups, read_groups, unreadable
 from kafka_assignors_ops.comparison import StrategyComparison, compare_strategies
@@ -79,7 +79,7 @@ def list_all(
         command = f"'kafka-assignors groups {context.invoked_subcommand}'"
         options.refuse_all_but(context, (), f"before the command: it belongs after {command}")
         return
-    require_json_file(json_file)
+    require_files(json_file)
     connection = _connection(options.cluster_address(bootstrap_server, command_config, timeout))
     with ProgressReport("asking the cluster") as progress:
         listed, problems = list_groups(connection)
@@ -108,7 +108,7 @@ def describe(
     json_file: options.JsonFile = None,
 ) -> None:
     """Show groups and their members, and the partitions that each strategy would move now."""
-    require_json_file(json_file)
+    require_files(json_file)
     tried = _strategies(strategy)
     connection = _connection(options.cluster_address(bootstrap_server, command_config, timeout))
     compared: list[tuple[LiveGroup, StrategyComparison | None]] = []

@@ -36,8 +36,7 @@ from kafka_assignors_cli.console import (
 )
 from kafka_assignors_cli.output_files import (
     is_stdout,
-    require_json_file,
-    require_writable,
+    require_files,
     write_document,
     write_file,
 )
@@ -121,9 +120,7 @@ def watch(
     if once:
         where = "with --once, which reads what is there and ends"
         options.refuse(context, ("prometheus", "interval"), where)
-    require_json_file(json_file)
-    if state is not None:
-        require_writable(state)
+    require_files(json_file, state)
     with options.require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
         import confluent_kafka  # noqa: F401
 

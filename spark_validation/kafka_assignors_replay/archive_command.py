@@ -14,7 +14,7 @@ import typer
 
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, emit, note
-from kafka_assignors_cli.output_files import is_stdout, require_json_file, write_document
+from kafka_assignors_cli.output_files import is_stdout, require_files, write_document
 
 if TYPE_CHECKING:
     from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult
@@ -79,7 +79,7 @@ def archive(
     if once:
         options.refuse(context, ("interval",), "with --once, which does not wait")
     address = options.cluster_address(bootstrap_server, command_config, timeout)
-    require_json_file(json_file)
+    require_files(json_file)
     with options.require_extra("archive", "replay"):
         import confluent_kafka  # noqa: F401
 

@@ -65,7 +65,7 @@ def not_parquet(path: object, why: str) -> ReplayError:
 def two_clusters(path: str, one: object, other: object) -> ReplayError:
     """Offsets of two clusters cannot be compared; each archived record has the id of its cluster."""
     return ReplayError(
-        f"{path}: records of two clusters, {one} and {other}, lie in one place: replay each by itself"
+        f"{path}: records of two clusters, {one!r} and {other!r}, lie in one place: replay each by itself"
     )
 
 
@@ -80,6 +80,21 @@ def parquet_files(place: Path) -> list[Path]:
     """The files that Spark would read, without hidden files and folders; none without a `*.parquet` file."""
     if place.is_file():
         return [place]
+    names = _names_below(place)
+    if not any(name.match("*.parquet") for name in names):
+        return []
+    found = (file for file in names if file.is_file())
+    return sorted(
+        file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts)
+    )
+
+
+def has_special(place: Path) -> bool:
+    """Whether there is a pipe, a device or a broken link, at which Spark waits or fails."""
+    return not all(each.is_file() or each.is_dir() for each in (place, *_names_below(place)))
+
+
+def _names_below(place: Path) -> list[Path]:
     names, seen = list[Path](), {os.path.realpath(place)}
     for folder, folders, files in os.walk(place, followlinks=True):  # Spark follows links, `rglob` does not.
         names += (Path(folder, name) for name in (*folders, *files))
@@ -87,12 +102,7 @@ def parquet_files(place: Path) -> list[Path]:
         real = {name: os.path.realpath(f"{folder}/{name}") for name in folders}
         folders[:] = [name for name in folders if real[name] not in seen]
         seen.update(real.values())
-    if not any(name.match("*.parquet") for name in names):
-        return []
-    found = (file for file in names if file.is_file())
-    return sorted(
-        file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts)
-    )
+    return names
 
 
 def table_format(names_in: Callable[[str], Iterable[str]]) -> str | None:

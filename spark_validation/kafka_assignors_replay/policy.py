@@ -15,7 +15,6 @@ from __future__ import annotations
 import difflib
 import enum
 import reprlib
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -135,9 +134,9 @@ def _are_patterns(value: Any) -> bool:
 
 _TEXT: _Expected = (lambda value: isinstance(value, str) and value != "", "a text")
 _NUMBER: _Expected = (
-    # Not `isfinite`, which cannot take an integer that is too large for a float.
-    lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
-    "a finite number",
+    # A multiple of a figure has to be finite too.
+    lambda value: type(value) in (int, float) and abs(value) <= 1e15,
+    "a number from -1e15 to 1e15",
 )
 
 _POLICY_KEYS: Mapping[str, _Expected] = {

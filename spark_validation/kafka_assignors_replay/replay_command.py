@@ -20,8 +20,7 @@ from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, note, sigterm_interrupts
 from kafka_assignors_cli.output_files import (
     is_stdout,
-    require_json_file,
-    require_writable,
+    require_files,
     write_file,
     write_lines,
 )
@@ -100,6 +99,7 @@ StrategyTimeout = Annotated[
     _model_option(
         metavar="SECONDS",
         min=0.001,
+        max=1e9,
         help="The longest time that a strategy may take for one rebalance; after it, the strategy has failed "
         "there.",
     ),
@@ -168,6 +168,9 @@ def replay_options(
     """The options of a replay, from the parameters of `context` that `replay` and `validate` share."""
     given = context.params
     on_disk, server, engine = given["history"], given["bootstrap_server"], given["engine"]
+    for name, value in (("HISTORY", on_disk), ("--bootstrap-server", server)):
+        if value == "":
+            raise UserError(f"{name} is empty")
     if (on_disk is None) == (server is None):
         raise UserError("give either a history or --bootstrap-server")
     if on_disk is not None:
@@ -235,13 +238,12 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
     return result
 
 
-def require_reports(html: Path | None, json_file: Path | None) -> None:
+def require_reports(html: Path | None, *others: Path | None) -> None:
     """Fail before minutes of work if a report cannot be written."""
+    require_files(html, *others)
     if html is not None:
-        require_writable(html)
         with require_replay_extra("the report", spark=False):
             import kafka_assignors_replay.report.as_html  # noqa: F401
-    require_json_file(json_file)
 
 
 def write_reports(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:

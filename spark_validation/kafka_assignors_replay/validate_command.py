@@ -79,7 +79,7 @@ def validate(
         rules = read_policy(parse_toml(policy, read_file(policy)), str(policy))
     ci = CiFormats(junit, github, json_file)
     ci.require()
-    shared.require_reports(html, None)
+    shared.require_reports(html, json_file, junit)
     # A replay needs a strategy, also if all rules are about the recorded assignments.
     asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
     result = run_replay_with_progress(asked, "validate", engine)

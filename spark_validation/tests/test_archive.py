@@ -206,7 +206,7 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Arch
     table = pq.read_table(file, partitioning=None)
     others = pa.array(["another"] * table.num_rows)
     pq.write_table(table.set_column(5, "cluster_id", others), file.with_name("copied.parquet"))
-    with pytest.raises(ReplayError, match=r"records of two clusters, .* and .*, lie in one place"):
+    with pytest.raises(ReplayError, match=r"records of two clusters, '.*' and '.*', lie in one place"):
         replay(topic.archive)
     shutil.rmtree(topic.archive / "raw")
     with pytest.raises(ReplayError, match="this archive has no records yet"):

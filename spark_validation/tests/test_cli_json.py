@@ -123,6 +123,19 @@ def test_json_is_written_to_the_file_beside_the_text_or_alone_to_stdout_or_refus
     assert f"cannot write {inputs}: Is a directory" in shown.err
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("lint", "--junit"), ("replay", "--report"), ("validate", "--junit"), ("validate", "--report")],
+)
+def test_two_results_go_to_two_files(
+    command: str, option: str, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (inputs / "link").symlink_to("out")
+    assert main([command, *ARGUMENTS[command], "--json", "out", option, "link"]) == 2
+    assert capsys.readouterr().err.endswith("given for two results, and one would replace the other\n")
+    assert main([command, *ARGUMENTS[command], "--json", "/dev/null", option, "/dev/null"]) in (0, 1)
+
+
 def test_a_pipe_and_a_link_are_written_to_and_stay(inputs: Path) -> None:
     """So does a device, such as /dev/null, which root may replace."""
     link, elsewhere, pipe = inputs / "link", inputs / "elsewhere", inputs / "pipe"

@@ -5,6 +5,7 @@ Both engines read the same rows here; what they make of rows of these types is t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -225,6 +226,18 @@ def test_a_linked_folder_is_read_once_and_the_name_of_a_folder_is_no_pattern(
     (raw / "date=2026-03-01").symlink_to(elsewhere)
     (raw / ".back").symlink_to(raw)
     assert read(raw.parent, engine) == (PLAIN, 0)
+
+
+@pytest.mark.timeout(240)  # A pipe that is opened blocks a thread of Spark.
+def test_a_pipe_and_a_broken_link_are_no_files(engine: str, tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    os.mkfifo(raw / "pipe.parquet")
+    (raw / "link.parquet").symlink_to("nowhere")
+    for path in (raw / "pipe.parquet", raw):
+        assert "there is no Parquet here" in refusal(path, engine)
+    pq.write_table(table(), raw / "raw.parquet")
+    assert read(tmp_path, engine) == (PLAIN, 0)
 
 
 def test_numbers_beside_nanoseconds_are_no_times(engine: str, tmp_path: Path) -> None:

@@ -206,9 +206,10 @@ def refused(table: Mapping[str, Any]) -> str:
         ({"strategy": "rang"}, "strategy: "),
         ({"strategy": "least"}, "strategy: "),
         ({"max": None}, "give min, max or both"),
-        ({"max": True}, "max has to be a finite number, found True"),
-        ({"max": math.nan}, "max has to be a finite number, found nan"),
-        ({"min": -math.inf}, "min has to be a finite number, found -inf"),
+        ({"max": True}, "max has to be a number from -1e15 to 1e15, found True"),
+        ({"max": math.nan}, "max has to be a number from -1e15 to 1e15, found nan"),
+        ({"min": -math.inf}, "min has to be a number from -1e15 to 1e15, found -inf"),
+        ({"max": 1.7e308}, "max has to be a number from -1e15 to 1e15, found 1.7e+308"),
         ({"min": 13}, "min 13 is greater than max 12"),
         ({"mode": "steady_state"}, "mode has to be one of one-step, steady-state, found 'steady_state'"),
         ({"groups": []}, "groups has to be a list of group ids or patterns such as 'payments-*'"),
@@ -240,7 +241,9 @@ def test_a_policy_without_rules_is_none(table: dict[str, Any]) -> None:
 
 def test_other_tables_and_two_rules_of_one_name_are_refused() -> None:
     named = {"rule": [RULE, {**RULE, "name": "calm", "max": "x"}]}
-    assert refused(named).startswith("p.toml: rule 2 ('calm'): max has to be a finite number, found 'x'")
+    assert refused(named).startswith(
+        "p.toml: rule 2 ('calm'): max has to be a number from -1e15 to 1e15, found 'x'"
+    )
     assert refused({"rules": [RULE]}) == "p.toml: there is no key 'rules': did you mean 'rule'?"
     assert "two rules are called 'a'" in refused({"rule": [{**RULE, "name": "a"}] * 2})
     assert "require_truth has to be true or false, found 1" in refused({"rule": [RULE], "require_truth": 1})

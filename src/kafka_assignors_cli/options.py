@@ -146,6 +146,7 @@ Timeout = Annotated[
     cluster_option(
         metavar="SECONDS",
         min=0.1,
+        max=3600.0,  # of librdkafka
         help="The longest wait for a response of a broker.",
         show_default=f"{TIMEOUT_S:g}",
     ),

@@ -33,8 +33,20 @@ from kafka_assignors_cli.console import emit, emit_renderable, note, printable
 # ---- files
 
 
-def require_writable(path: Path) -> None:
-    """Fail before minutes of work if `path` cannot be written."""
+def require_files(*files: Path | None) -> None:
+    """Fail before minutes of work if a file cannot be written, or two results would go to one file."""
+    seen = set[str]()
+    for file in files:
+        if file is None or is_stdout(file):
+            continue
+        _require_writable(file)
+        real = os.path.realpath(file)
+        if real in seen and not _is_special(file):
+            raise UserError(f"{file}: given for two results, and one would replace the other")
+        seen.add(real)
+
+
+def _require_writable(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
@@ -96,12 +108,6 @@ def json_unless_terminal(file: Path | None) -> Path | None:
     return _STDOUT if file is None and not sys.stdout.isatty() else file
 
 
-def require_json_file(file: Path | None) -> None:
-    """Fail before minutes of work if the file of `--json` cannot be written."""
-    if file is not None and not is_stdout(file):
-        require_writable(file)
-
-
 def write_document(file: Path | None, text: str) -> None:
     """Write `text`, the whole result, to `file`; a file is replaced at once."""
     write_lines(file, (text.rstrip("\n"),) if text else ())
@@ -131,7 +137,7 @@ def _writer(file: Path | None) -> Iterator[Callable[[str], None]]:
     elif is_stdout(file):
         yield emit
     else:
-        require_writable(file)
+        require_files(file)
         with replacing(file) as stream:
             yield lambda line: print(line, file=stream)
         note(f"wrote {file}")
@@ -175,9 +181,7 @@ class CiFormats:
 
     def require(self) -> None:
         """Refuse files that cannot be written, and two formats on stdout."""
-        require_json_file(self.json_file)
-        if self.junit is not None:
-            require_writable(self.junit)
+        require_files(self.json_file, self.junit)
         if self.github and is_stdout(self.json_file):
             raise UserError("--github and --json - both write to stdout: give --json a file")
 

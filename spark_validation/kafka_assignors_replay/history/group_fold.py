@@ -114,7 +114,6 @@ class _GroupFold:
     def feed(self, record: Record) -> None:
         work, event = self._work, decode_record(record.key, record.value, self._members)
         if (record.partition, record.offset) in work.collided:
-            record = record._replace(value=None)
             event = replace(decode_record(record.key, None), kind=RecordKind.UNDECODABLE, reason=CONFLICT)
         self._sums.add_record(record, event)
         if event.group is None:

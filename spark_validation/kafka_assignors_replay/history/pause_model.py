@@ -22,7 +22,7 @@ class Consumption(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PauseModel:
-    """The parameters, all of them means. Durations are in seconds, at least 0; an error names a wrong one.
+    """The parameters, all of them means. Durations are in seconds, from 0 to 1e9; an error names a wrong one.
 
     Attributes:
         heartbeat_interval_s: the members' `heartbeat.interval.ms`; Kafka's default. A heartbeat tells a
@@ -45,7 +45,7 @@ class PauseModel:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            require_number(each.name, getattr(self, each.name))
+            require_number(each.name, getattr(self, each.name), most=1e9)
 
     def pause_s(self, consumption: Consumption, members: int) -> float:
         """The pause of a partition that a member gives up, in a group of this many `members`.

@@ -62,6 +62,7 @@ def html_report(result: ReplayResult) -> str:
         loader=FunctionLoader(_text),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_printable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -99,6 +100,13 @@ def html_report(result: ReplayResult) -> str:
         script=Markup(script),
         script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
     )
+
+
+def _printable(value: object) -> object:
+    """Text as a terminal shows it: a reader copies names from the page, and some characters reorder text."""
+    if type(value) is not str:
+        return value
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in value)
 
 
 def _signed(figure: float, digits: int = 0) -> str:

@@ -29,6 +29,7 @@ from kafka_assignors_replay.history_files import (
     OPTIONAL,
     TOPIC,
     columns_of,
+    has_special,
     no_parquet,
     no_records_yet,
     not_parquet,
@@ -125,11 +126,12 @@ def _parts(spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collectio
         return [spark.read.table(name)] if exists else []
     if (form := table_format(partial(_names_in, spark, path))) is not None:
         return [_with_log(spark, path, form)]
-    files = parquet_files(Path(path)) if damaged else []
+    special = "://" not in path and has_special(Path(path))
+    files = parquet_files(Path(path)) if damaged or special else []
     kept = [str(file.absolute()) for file in files if file not in damaged]
-    if files and not kept:
+    if (files or special) and not kept:
         return []
-    if len(kept) == len(files):
+    if len(kept) == len(files) and not special:
         kept = [path]
     try:
         # The path of a disk is a name, and no pattern.

@@ -161,7 +161,7 @@ def _imported(target: str, spec: str) -> object:
     module_name, attribute = match["module"], match["attribute"]
     try:
         found: object = importlib.import_module(module_name)
-    except Exception as error:  # A module may raise anything while it is imported.
+    except (Exception, SystemExit) as error:  # A module may raise anything while it is imported.
         problem = f"importing {module_name!r} failed: {type(error).__name__}: {error}"
         if isinstance(error, ModuleNotFoundError):
             problem = f"importing {module_name!r} failed: {error}"
@@ -205,7 +205,7 @@ def _module_of_file(file: str, spec: str) -> ModuleType:
         exec(code, module.__dict__)  # The user names the file in order to run it.
     except BaseException as error:
         del sys.modules[name]
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception | SystemExit):
             raise
         raise StrategyError(f"{failed}: it fails when it runs: {type(error).__name__}: {error}") from error
     return module
@@ -236,7 +236,7 @@ def _instance(kind: type, spec: str) -> object:
         )
     try:
         return kind()
-    except Exception as error:  # A constructor may raise anything.
+    except (Exception, SystemExit) as error:  # A constructor may raise anything.
         raise InvalidStrategyError(
             f"{spec!r} is a class that cannot be made without arguments ({error}): make an instance in a "
             f"module of yours, as in `mine = {kind.__name__}(…)`, and give module:mine, or give a class "
