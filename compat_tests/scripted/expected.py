@@ -84,10 +84,11 @@ JoinGroup | MEMBER_ID_REQUIRED | lost | rejoining
 Heartbeat OffsetCommit | ILLEGAL_GENERATION | retried | rejoining
 
 # No retry helps, so the user hears of it, on kafka-python unless a later heartbeat is accepted before the
-# user polls. Java repeats the heartbeat until the session has ended.
+# user polls. Java repeats the heartbeat until the session has ended. Before the first join none is sent.
 Heartbeat | unnamed-final UNKNOWN_TOPIC_OR_PARTITION | retried-or-raised | kafka-python
 Heartbeat | unnamed-final UNKNOWN_TOPIC_OR_PARTITION | raised |
-FindCoordinator | unnamed-final | retried-or-raised | kafka-python
+FindCoordinator | unnamed-final retriable-in-java-alone | raised | first join
+FindCoordinator | unnamed-final retriable-in-java-alone | retried-or-raised | kafka-python
 
 # As in Java, although the code is retriable: no coordinator answers so.
 JoinGroup SyncGroup | UNKNOWN_TOPIC_OR_PARTITION | raised |

@@ -54,6 +54,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> Callable[[Group], list[str]
     """The warnings and errors of a group's consumer."""
     caplog.set_level(logging.ERROR, "kafka.net.selector")  # It warns of a task that a busy machine stalls.
     caplog.set_level(logging.CRITICAL, "kafka.cluster")  # It logs a refresh that the close has cancelled.
+    caplog.handler.setLevel(logging.WARNING)  # `set_level` sets it too, to that of the last logger.
 
     def is_own(record: logging.LogRecord, group: Group) -> bool:
         # An I/O thread of kafka-python, named after its client id, may outlive an earlier test, and log.
@@ -133,6 +134,55 @@ async def test_a_consumer_that_does_not_know_its_coordinator_looks_it_up_to_leav
     await closing
     assert len(group.sent("LeaveGroup")) == 1
     assert not group.has_member
+
+
+@each_client()
+async def test_an_assignment_that_comes_after_the_member_has_left_is_no_fault_of_its_leader(
+    user: User, group: Group, warnings_of: Callable[[Group], list[str]]
+) -> None:
+    since, assigned, left = len(group.requests), asyncio.Event(), asyncio.Event()
+    group.answer("SyncGroup", Held(assigned))
+    group.answer("LeaveGroup", Held(left))
+    group.begin_rebalance()
+    await group.until(lambda: group.sent("SyncGroup", since=since))
+    closing = asyncio.ensure_future(user.close())
+    await group.until(lambda: group.sent("LeaveGroup"))
+    assigned.set()
+    await asyncio.sleep(0.1)  # The assignment arrives before the member closes its connections.
+    left.set()
+    await closing
+    assert warnings_of(group) == []
+
+
+@pytest.mark.parametrize("unanswered", ["Metadata", "FindCoordinator", "JoinGroup"])
+@each_client("kafka-python", consumes=0)
+async def test_a_close_before_the_first_join_logs_no_failure(
+    user: User, group: Group, unanswered: str, warnings_of: Callable[[Group], list[str]]
+) -> None:
+    consumer = await user.client.constructed()
+    group.answer(unanswered, Never(), times=20)  # The close ends what waits for it.
+
+    def run() -> None:
+        consumer.subscribe([TOPIC])
+        consumer.poll(timeout_ms=100)
+        consumer.close()
+
+    await asyncio.to_thread(run)
+    assert warnings_of(group) == []
+
+
+@each_client()
+async def test_a_close_during_a_lookup_logs_no_failure(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch, warnings_of: Callable[[Group], list[str]]
+) -> None:
+    monkeypatch.setattr(session, "LOOKUP_BEFORE_LEAVING_S", 0.1)
+    since = len(group.requests)
+    group.answer("FindCoordinator", Never(), times=20)
+    group.answer("Heartbeat", Code(NOT_COORDINATOR))
+    await group.until(lambda: group.sent("FindCoordinator", since=since))
+    before = warnings_of(group)
+    await user.close()
+    assert warnings_of(group) == before
 
 
 @pytest.mark.parametrize("requests", [1, 2, 3])

@@ -61,6 +61,7 @@ _TOUCHED_OF_COORDINATOR = (
     "_manager._conns",  # {node id: connection}, with `close_future` and `transport`
     "_net.run",
     "_net.sleep",
+    "_net._closed",
     "_net._io_thread",
     "_cluster._coordinator_brokers",  # {node id: broker}: a node id has a connection of its own
     "_subscription._lock",

@@ -124,7 +124,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
                 if isinstance(error, Errors.KafkaTimeoutError) and left_ms > patience_ms:
                     self._close_silent_connections(error)
                     patience_ms *= 2  # Perhaps a connection takes long to open.
-                if not error.retriable:
+                if not error.retriable or self._net._closed:
                     raise
                 # Perhaps all known brokers have gone.
                 self._cluster.request_update()

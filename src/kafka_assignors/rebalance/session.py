@@ -282,6 +282,8 @@ class Session:
         self.observers.tell("synced", seconds=seconds, generation=membership.generation)
         if outcome is not None:
             self.observers.decided(joined.strategy, outcome, sent_at - began_at)
+        if client.member.membership != membership:  # It has left, or was lost: it takes nothing of this.
+            return failed(MembershipError.OTHER)
         try:
             assigned = await self._own_assignment(response.assignment, joined.leader_id)
         except ProtocolError as error:
