@@ -118,6 +118,31 @@ async def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_memb
     assert warnings_of(group) == []
 
 
+@each_client(consumes=0)
+async def test_a_listener_that_assigns_partitions_by_hand_leaves_the_group_and_keeps_them(
+    user: User, group: Group, client: str
+) -> None:
+    consumer, by_hand = await user.client.constructed(), user.partition(TOPIC, 1)
+
+    def told(what: str, _: object) -> None:
+        if what == "assigned":
+            consumer.unsubscribe()
+            consumer.assign([by_hand])
+
+    async def told_by_aiokafka(what: str, partitions: object) -> None:
+        told(what, partitions)
+
+    is_aiokafka = client == "aiokafka"
+    if is_aiokafka:
+        await consumer.start()
+    consumer.subscribe(
+        [TOPIC], listener=AioListener(told_by_aiokafka) if is_aiokafka else KafkaPythonListener(told)
+    )
+    while not (records := await user.client.poll()) or not group.sent("LeaveGroup"):
+        pass
+    assert set(records) == consumer.assignment() == {by_hand}
+
+
 @each_client()
 async def test_a_consumer_that_does_not_know_its_coordinator_looks_it_up_to_leave(
     user: User, group: Group, monkeypatch: pytest.MonkeyPatch

@@ -68,6 +68,8 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
     def install(self, partitions: Partitions) -> None:
         """Replace the assignment by these partitions; those that stay keep their state."""
         with self._lock:
+            if self._user_assignment:  # The listener has unsubscribed, and has assigned partitions by hand.
+                return
             for tp in self.assignment.keys() - partitions:
                 del self.assignment[tp]
             # Shuffled as in kafka-python, so that not every new consumer fetches the same partitions first.

@@ -10,7 +10,8 @@ before they are used; network, cluster metadata and requests are its own. Beside
                             extended: group_metadata; set for it: _generation, state;
                             read: _client, _lock, _metadata_snapshot, _assignors ({name: assignor})
     SubscriptionState       extended, since partitions may have left: set_reset_pending, reset_failed,
-                            set_validation_pending, validation_failed; read: the group's topics
+                            set_validation_pending, validation_failed; read: the group's topics,
+                            _user_assignment (the partitions that are assigned by hand)
     TopicPartitionState     extended: is_fetchable (asked before each fetch and each delivery); position
     Fetcher                 in_flight_fetches (replaced), _subscriptions
     KafkaConnectionManager  send(node_id=…, request_timeout_ms=…), close, get_connection
