@@ -22,6 +22,7 @@ from kafka_assignors_confluent.connection import (
     Connection,
     UnreachableError,
 )
+from kafka_assignors_confluent.topic_metadata import open_reader
 from kafka_assignors_ops.cluster import list_groups, read_groups
 from kafka_assignors_ops.live_group import LiveGroup, as_group
 
@@ -132,6 +133,15 @@ def test_a_wrong_property_is_named_and_its_secret_is_not() -> None:
         Connection("127.0.0.1:1", {"sasl.pasword": "hidden"}, 0.5)
     assert "hidden" not in str(error.value)
     assert isinstance(error.value, ClusterError)
+
+
+def test_a_property_that_only_a_consumer_or_only_python_refuses_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"client properties: .*stats_cb"):
+        Connection("127.0.0.1:1", {"stats_cb": "x"}, 0.5)
+    of_a_member = {"group.protocol": "consumer", "session.timeout.ms": "45000"}
+    connection = Connection("127.0.0.1:1", of_a_member, 0.5)
+    with pytest.raises(ConfigurationError, match=r"client properties: .*session\.timeout\.ms"):
+        open_reader(connection, {}, lambda error: None)
 
 
 # ---- the list

@@ -8,7 +8,7 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kafka_assignors.arguments import UserError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _Key = TypeVar("_Key")
+_Client = TypeVar("_Client")
 
 SILENT_LOGGER = logging.Logger("librdkafka", logging.CRITICAL + 1)
 """It discards librdkafka's log: the errors here contain what matters of it."""
@@ -73,7 +74,6 @@ class Connection:
     """An admin client with librdkafka's properties in `config`. `timeout_s` bounds every wait."""
 
     def __init__(self, servers: str, config: Mapping[str, str], timeout_s: float) -> None:
-        from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         self.servers, self.config, self.timeout_s = servers, config, timeout_s
@@ -88,10 +88,18 @@ class Connection:
             "error_cb": self._complaints.append,
             "logger": SILENT_LOGGER,
         }
+        self.admin: AdminClient = self.client(AdminClient, properties)
+
+    def client(self, kind: Callable[[dict[str, Any]], _Client], properties: dict[str, Any]) -> _Client:
+        """A client of this kind; `ConfigurationError` if it does not accept its properties."""
+        from confluent_kafka import KafkaException
+
         try:
-            self.admin: AdminClient = AdminClient(properties)
-        except KafkaException as error:
-            text = _one_line(error.args[0].str())
+            return kind(properties)
+        # confluent-kafka's own errors are about properties that it takes for Python's callbacks.
+        except (KafkaException, TypeError, AttributeError) as error:
+            is_librdkafkas = isinstance(error, KafkaException)
+            text = _one_line(error.args[0].str() if is_librdkafkas else str(error))
             for name, ours in _JAVA_NAMES.items():
                 if f'"{name}"' in text:
                     text += f": this is a Java client's name, give {ours}"

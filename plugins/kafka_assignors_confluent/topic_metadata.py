@@ -21,7 +21,7 @@ from kafka_assignors_confluent.connection import (
 )
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import Consumer, KafkaError, Message
 
 _TOPICS_AT_ONCE = 200
 """How many topics one request asks for."""
@@ -162,19 +162,23 @@ def list_offsets(
     return {number: (first, last) for number, (first, last) in found.items()}
 
 
-def reader_config(
-    servers: str, config: Mapping[str, str], on_error: Callable[[KafkaError], None]
-) -> dict[str, Any]:
-    """librdkafka's properties for a consumer that assigns itself partitions of the topic.
+def open_reader(
+    connection: Connection, defaults: Mapping[str, str], on_error: Callable[[KafkaError], None]
+) -> Consumer:
+    """A consumer that assigns itself partitions of the topic; the properties of the connection override the
+    `defaults`.
 
     The end of a partition, and an offset that is gone, are errors.
     """
-    return {
+    from confluent_kafka import Consumer
+
+    properties = {
         # The default back-off after a full queue costs four times the wall time.
         "fetch.queue.backoff.ms": 10,
         "fetch.wait.max.ms": 50,
-        **config,
-        "bootstrap.servers": servers,
+        **defaults,
+        **connection.config,
+        "bootstrap.servers": connection.servers,
         "group.id": "kafka-assignors-unused",  # librdkafka requires one; no request contains it
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -184,6 +188,7 @@ def reader_config(
         "error_cb": on_error,
         "logger": SILENT_LOGGER,
     }
+    return connection.client(Consumer, properties)
 
 
 def is_end(message: Message, topic: str, servers: str) -> bool:

@@ -35,7 +35,7 @@ from kafka_assignors_confluent.topic_metadata import (
     is_end,
     list_offsets,
     live_topics,
-    reader_config,
+    open_reader,
 )
 from kafka_assignors_ops.watch.fleet import Counts, Fleet, FleetLimits, FleetSnapshot, WatchedTopics
 from kafka_assignors_ops.watch.metric_table import WatchStatus
@@ -84,13 +84,13 @@ class RecordReader:
     nor the end was read yet. `down` says that no broker answers.
     """
 
-    def __init__(self, options: WatchOptions, positions: Mapping[int, int]) -> None:
-        from confluent_kafka import Consumer, TopicPartition
+    def __init__(self, connection: Connection, topic: str, positions: Mapping[int, int]) -> None:
+        from confluent_kafka import TopicPartition
 
-        self._topic, self._servers, self.down = options.topic, options.bootstrap_servers, False
+        self._topic, self._servers, self.down = topic, connection.servers, False
         self.positions, self.unread = dict(positions), set(positions)
-        config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **options.client_config}
-        self._consumer = Consumer(reader_config(self._servers, config, self._hear))
+        bound = {"queued.max.messages.kbytes": str(_QUEUED_KIB)}
+        self._consumer = open_reader(connection, bound, self._hear)
         self._consumer.assign(
             [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
         )
@@ -250,7 +250,7 @@ class Watcher:
             each: self._position(each, self._positions, *found) for each, found in offsets.items()
         }
         self._look_at_topics()
-        return RecordReader(options, self._positions)
+        return RecordReader(self._connection(), options.topic, self._positions)
 
     def _connection(self) -> Connection:
         options = self._options

@@ -30,14 +30,14 @@ from kafka_assignors_confluent.topic_metadata import (
     is_end,
     list_offsets,
     live_topics,
-    reader_config,
+    open_reader,
 )
 from kafka_assignors_replay.archive.folder import Archive, ArchiveError, Folder, Place, without_password
 from kafka_assignors_replay.history.records import from_micros, is_commit, millis_to_micros
 from kafka_assignors_replay.result import OFFSETS_TOPIC, to_json
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
+    from confluent_kafka import KafkaError, TopicPartition
 
 _MOST_BYTES = 32 << 20
 """The most bytes of a batch: a generation of a large group has megabytes."""
@@ -156,7 +156,8 @@ class _Run:
         self._begin_batch()
         self._look()
         starts = [self._begin_at(number) for number in sorted(self._log)]
-        consumer = self._consumer()
+        waits = {"fetch.wait.max.ms": "50" if once else "500"}
+        consumer = open_reader(self.connection, waits, self.complaints.append)
         try:
             consumer.assign(starts)
             heard = written = looked = time.monotonic()
@@ -211,16 +212,6 @@ class _Run:
                 if left <= wait or time.monotonic() >= deadline:
                     raise
                 wait *= 2
-
-    def _consumer(self) -> Consumer:
-        from confluent_kafka import Consumer, KafkaException
-
-        options = self.options
-        config = {"fetch.wait.max.ms": "50" if options.once else "500", **options.client_config}
-        try:
-            return Consumer(reader_config(options.bootstrap_servers, config, self.complaints.append))
-        except KafkaException as error:
-            raise self.connection.failure(f"cannot read topic {options.topic!r}", error.args[0]) from None
 
     def _begin_at(self, number: int) -> TopicPartition:
         from confluent_kafka import TopicPartition
