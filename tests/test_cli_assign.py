@@ -248,6 +248,12 @@ def test_malformed_input_is_told_by_the_line_of_the_group_and_the_field(
     refused(assign(text), message)
 
 
+@pytest.mark.timeout(120)  # It is minutes of work to count every key among all.
+def test_a_key_that_appears_twice_among_many_is_found(assign: Assign) -> None:
+    topics = ",".join(f'"t{number}": {{"partitions": 1}}' for number in (*range(150_000), 149_999))
+    refused(assign(f'{{"topics": {{{topics}}}, "members": []}}'), "stdin:1: topics.t149999: appears twice")
+
+
 def test_groups_before_a_bad_line_are_answered(assign: Assign) -> None:
     outcome = assign(f"{EMPTY}\n{EMPTY}\nnonsense\n{EMPTY}")
     assert (outcome.code, len(outcome.lines)) == (2, 2)

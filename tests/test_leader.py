@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -126,6 +128,22 @@ class TestCheck:
 
         led = lead(Always(of_orders(a=Fickle([0]), b=[1])), orders(2, member("a"), member("b")), EAGER)
         assert led.assignment == of_orders(a=[0], b=[1])
+
+    def test_what_stands_for_an_int_is_sent_as_one(self) -> None:
+        """As a strategy returns them that computes with numpy; JSON has no such numbers."""
+
+        class Number:
+            def __init__(self, value: int) -> None:
+                self._value = value
+
+            def __index__(self) -> int:
+                return self._value
+
+        numbers: Any = {"a": (Number(2),), "b": [False, True]}
+        group = orders(3, member("a"), member("b"))
+        for protocol in (EAGER, COOPERATIVE):
+            led = lead(Always(of_orders(**numbers)), group, protocol)
+            assert json.dumps(led.assignment.members) == '{"a": {"orders": [2]}, "b": {"orders": [0, 1]}}'
 
     def test_topics_without_metadata_have_nothing_to_give(self) -> None:
         subscribed = Member("a", frozenset({"orders", "unknown"}))

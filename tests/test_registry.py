@@ -67,6 +67,16 @@ class NeedsArguments:
 class Ends:
     def __init__(self):
         raise SystemExit("done")
+
+class Nameless(NoAssign):
+    assign = len
+
+    @property
+    def protocols(self):
+        raise RuntimeError("no licence")
+
+def __getattr__(name):
+    raise SystemExit(name) if name == "Lazy" else AttributeError(name)
 """
 
 
@@ -219,6 +229,8 @@ def test_an_object_that_is_no_strategy_is_refused_with_what_it_lacks(
         ("broken_for_test:X", "importing 'broken_for_test' failed: No module named 'nothing_of_that_name'"),
         ("raising_for_test:X", "importing 'raising_for_test' failed: RuntimeError: no licence"),
         ("weighted_for_test:Ends", r"a class that cannot be made without arguments \(done\)"),
+        ("weighted_for_test:Nameless", "not a strategy: an attribute of it fails: RuntimeError: no licence"),
+        ("weighted_for_test:Lazy", "'weighted_for_test': 'Lazy' fails: SystemExit: Lazy"),
         ("ending_for_test:X", "importing 'ending_for_test' failed: SystemExit: done"),
         ("{site}/ending_for_test.py:X", "it fails when it runs: SystemExit: done"),
         ("a b:c", "neither a name nor of the form module:attribute"),

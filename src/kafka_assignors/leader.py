@@ -27,7 +27,6 @@ from kafka_assignors.group import (
     Group,
     Topic,
     TopicPartitions,
-    detached_partitions,
     quoted,
 )
 from kafka_assignors.handoff import Handoff
@@ -96,10 +95,22 @@ def _detached(answer: Assignment) -> Assignment:
         return answer
     return Assignment(
         {
-            member_id: detached_partitions(assigned) if isinstance(assigned, Mapping) else assigned
+            member_id: {topic: _plain(numbers) for topic, numbers in assigned.items()}
+            if isinstance(assigned, Mapping)
+            else assigned
             for member_id, assigned in answer.members.items()
         }
     )
+
+
+def _plain(numbers: Sequence[int]) -> Sequence[int]:
+    """A list of ints, also of what stands for an int, such as one of numpy, which JSON does not know."""
+    if type(numbers) is range or not isinstance(numbers, Collection):
+        return numbers
+    try:
+        return array("i", iter(numbers)).tolist()
+    except (TypeError, OverflowError):
+        return numbers
 
 
 _SIZED = frozenset({list, range, tuple})

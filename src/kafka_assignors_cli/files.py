@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -242,8 +243,8 @@ def _load(text: str) -> object:
     def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):  # `json` silently keeps the last value.
-            keys = [key for key, _ in pairs]
-            found |= {key: refuse("appears twice") for key in found if keys.count(key) > 1}
+            counts = Counter(key for key, _ in pairs)
+            found |= {key: refuse("appears twice") for key, count in counts.items() if count > 1}
         return found
 
     def integer(digits: str) -> object:

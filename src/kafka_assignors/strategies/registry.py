@@ -219,12 +219,19 @@ def _attribute(found: object, attribute: str, source: str, spec: str) -> object:
             near = difflib.get_close_matches(name, [n for n in dir(found) if not n.startswith("_")], n=1)
             hint = f": did you mean {near[0]!r}?" if near else ""
             raise StrategyError(f"strategy {spec!r}: {source!r} has no {attribute!r}{hint}") from None
+        except (Exception, SystemExit) as error:  # So may the code of an attribute.
+            problem = f"{name!r} fails: {type(error).__name__}: {error}"
+            raise StrategyError(f"strategy {spec!r}: {source!r}: {problem}") from error
     return found
 
 
 def _checked(found: object, spec: str) -> Strategy:
     strategy = _instance(found, spec) if isinstance(found, type) else found
-    if problem := contract_problem(strategy):
+    try:
+        problem = contract_problem(strategy)
+    except (Exception, SystemExit) as error:
+        problem = f"an attribute of it fails: {type(error).__name__}: {error}"
+    if problem:
         raise InvalidStrategyError(f"{spec!r} is not a strategy: {problem}")
     return cast("Strategy", strategy)
 
