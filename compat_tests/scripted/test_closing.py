@@ -230,6 +230,23 @@ async def test_a_start_that_waits_for_metadata_ends_when_the_consumer_stops(
 
 
 @each_client("aiokafka")
+async def test_a_join_that_is_given_up_at_any_moment_is_followed_by_the_next(
+    user: User, group: Group
+) -> None:
+    consumer = user.client.consumer
+    for turns in range(20):
+        consumer.unsubscribe()
+        await group.until(lambda: not group.member_id)
+        await asyncio.sleep(0.01)  # The consumer comes to rest.
+        consumer.subscribe([TOPIC])
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    consumer.unsubscribe()
+    consumer.subscribe([TOPIC])
+    assert await user.consumes()
+
+
+@each_client("aiokafka")
 async def test_no_call_after_the_end_of_a_consumer_leaves_a_task_behind(user: User, group: Group) -> None:
     await user.close()
     consumer, before = user.client.consumer, asyncio.all_tasks()

@@ -212,7 +212,8 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
 
     def give_up(self, join: object) -> None:
         if isinstance(join, asyncio.Future):
-            join.cancel()
+            # Not at once: a task that is cancelled before it runs would count as unanswered for ever.
+            self._event_loop.call_soon(join.cancel)
         connection = self._client._conns.get((self._joining_id, _JOINING))
         if connection is not None:
             connection.close()
