@@ -151,3 +151,9 @@ class TestCheck:
         check_assignment(group, of_orders(a=[0]))
         with pytest.raises(InvalidAssignmentError, match="'unknown', which has no metadata"):
             check_assignment(group, Assignment({"a": {"orders": [0], "unknown": [0]}}))
+
+    def test_the_first_of_many_wrong_topics_is_named_for_every_hash_seed(self) -> None:
+        topics = [Topic(name, 1) for name in "edcba"]
+        group = Group.of(topics, [Member("a", frozenset("abcde"))])
+        with pytest.raises(InvalidAssignmentError, match="of 'a'"):
+            check_assignment(group, Assignment({"a": {}}))

@@ -18,6 +18,7 @@ so here the target is the assignment.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain
@@ -162,9 +163,9 @@ def check_assignment(group: Group, assignment: Assignment) -> None:
                 )
             shares[topic_name].append(partitions)
 
-    for topic_name in set().union(*{member.topics for member in members.values()}):
-        if topic_name in group.topics:
-            _check_topic(group.topics[topic_name], shares[topic_name], assignment)
+    subscribed = set().union(*{member.topics for member in members.values()})
+    for topic_name in sorted(subscribed & group.topics.keys()):  # An error names the same one always.
+        _check_topic(group.topics[topic_name], shares[topic_name], assignment)
 
 
 def _kind(value: object) -> str:
@@ -227,7 +228,7 @@ def _still_held(group: Group, target: Assignment) -> dict[str, dict[str, list[in
         for topic_name in owned:
             if topic_name in holders:
                 holders[topic_name].append(member_id)
-    held: dict[str, set[int]] = {}
+    held: dict[str, Counter[int]] = {}  # by topic, how many members hold each partition
 
     prior = group.claims.owners
     withheld: dict[str, dict[str, list[int]]] = {}
@@ -239,12 +240,15 @@ def _still_held(group: Group, target: Assignment) -> dict[str, dict[str, list[in
             if partitions is keeps or not holders[topic_name]:
                 continue
             if topic_name not in held:
-                held[topic_name] = set().union(*(held_now[each][topic_name] for each in holders[topic_name]))
-            moving = held[topic_name].intersection(partitions).difference(keeps)
+                sets = (set(held_now[each][topic_name]) for each in holders[topic_name])
+                held[topic_name] = Counter(chain.from_iterable(sets))
+            holds = held[topic_name]
+            moving = holds.keys() & partitions
+            moving.difference_update(keeps)
             if moving and topic_name in own:
                 # Its own claim does not count: a member waits for every other member, not for itself.
-                others = (held_now[each][topic_name] for each in holders[topic_name] if each != member_id)
-                moving.intersection_update(set().union(*others))
+                claimed = set(own[topic_name])
+                moving = {partition for partition in moving if holds[partition] > (partition in claimed)}
             if moving:
                 withheld.setdefault(member_id, {})[topic_name] = sorted(moving)
     return withheld
