@@ -361,10 +361,12 @@ def test_a_footer_that_no_archiver_wrote_is_refused(tmp_path: Path, state: bytes
         archive_all(tmp_path)
 
 
-def test_a_url_of_an_unknown_kind_is_one_line_without_the_password() -> None:
-    with pytest.raises(ArchiveError, match=r"^nowhere://bucket/groups: ") as refused:
-        Folder("nowhere://user:secret@bucket/groups")
+@pytest.mark.parametrize("kind", ["nowhere", "http", "file"])
+def test_a_url_of_an_unknown_kind_is_one_line_without_the_password(kind: str) -> None:
+    with pytest.raises(ArchiveError, match=rf"^{kind}://bucket/groups: ") as refused:
+        Folder(f"{kind}://user:of/secret@s@bucket/groups")
     assert "\n" not in str(refused.value)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_store_that_does_not_answer_is_named_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,8 +65,8 @@ def _number(name: str) -> int:
 
 
 def without_password(path: str) -> str:
-    """The path or URL without a user and password."""
-    return re.sub(r"//[^/@]*@", "//", path)
+    """The path, or a text with a URL, without a user and password, which may have a / or @ in it."""
+    return re.sub(r"//(?:[^/@\s]*:\S*|[^/@\s]*)@", "//", path)
 
 
 class Folder:
@@ -83,7 +83,7 @@ class Folder:
             try:
                 files, self._root = fs.FileSystem.from_uri(re.sub("^s3a:", "s3:", path))
             except (pa.ArrowException, ValueError) as error:
-                raise ArchiveError(f"{self.path}: {first_line(error)}") from None
+                raise ArchiveError(f"{self.path}: {without_password(first_line(error))}") from None
         files = files or fs.LocalFileSystem()
         self._files = fs.SubTreeFileSystem(self._root, files)
         self.local = isinstance(files, fs.LocalFileSystem)
