@@ -275,8 +275,8 @@ class ChaosGroup(MixedGroup):
 
     # ---- rest
 
-    def come_to_rest_in_time(self) -> float:
-        """Wait until the group has settled and every written record is delivered; returns the seconds."""
+    def come_to_rest_in_time(self) -> None:
+        """Wait until the group has settled and every written record is delivered."""
         begin = time.monotonic()
         try:
             self.wait_for("the group to settle", self._is_settled, HANG_S)
@@ -285,7 +285,6 @@ class ChaosGroup(MixedGroup):
         took = time.monotonic() - begin
         self.settle_times_s.append(took)
         self._note(f"the group has settled, after {took:.1f} s")
-        return took
 
     def _is_settled(self) -> bool:
         self._start_fenced_again()
@@ -330,7 +329,7 @@ class ChaosGroup(MixedGroup):
         for name, process, _ in self._lives():
             for one in deliveries_of(name, process.reports("consumed")[-400:]):
                 ends[one.partition] = max(ends[one.partition], one.last + 1)
-        on_the_way = _ON_THE_WAY if self._writer.is_writing else 0
+        on_the_way = 0 if self._writer.stopping.is_set() else _ON_THE_WAY
         self._lagging = {
             tp: count - ends[tp] for tp, count in written.items() if ends[tp] + on_the_way < count
         }

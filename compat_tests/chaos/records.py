@@ -24,20 +24,16 @@ class Writer:
         self._every_s = every_s
         self._topics = dict(topics)
         self._ends: dict[Partition, int] = {}
-        self._stopping = threading.Event()
+        self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._write)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self.stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-
-    @property
-    def is_writing(self) -> bool:
-        return not self._stopping.is_set()
 
     def grow(self, topic: str, partitions: int) -> None:
         self._topics[topic] = partitions
@@ -61,7 +57,7 @@ class Writer:
                 "log_level": 0,
             }
         )
-        while not self._stopping.wait(self._every_s):
+        while not self.stopping.wait(self._every_s):
             for topic, partitions in list(self._topics.items()):
                 for partition in range(partitions):
                     # The client may not know a new partition yet.

@@ -145,14 +145,12 @@ def _round(group: ChaosGroup, steps: Sequence[Step]) -> list[Violation]:
 
 
 def _rest(group: ChaosGroup) -> list[Violation]:
+    found = []
     try:
         group.come_to_rest_in_time()
     except NotSettledError as error:
-        found = [Violation("the group settles", time.monotonic(), None, str(error))]
-    else:
-        found = []
-    for name, words in group.crashed().items():
-        found.append(
-            Violation("members do not end by themselves", time.monotonic(), None, f"{name}:\n{words}")
-        )
-    return found
+        found.append(Violation("the group settles", time.monotonic(), None, str(error)))
+    return found + [
+        Violation("members do not end by themselves", time.monotonic(), None, f"{name}:\n{words}")
+        for name, words in group.crashed().items()
+    ]

@@ -91,13 +91,8 @@ def join(name: str, kind: str, *, static: bool = False) -> Step:
             [[join("a", "leaseless"), join("b", "aiokafka")], [Step(0, Freeze("a", PAST_THE_SESSION_S))]],
             "zombies with a lease deliver nothing",
         ),
-        (
-            "hasty",
-            [[join("a", "hasty")], [join("b", "aiokafka")]],
-            "no partition has two live owners",
-        ),
+        ("hasty", [[join("a", "hasty")], [join("b", "aiokafka")]], "no partition has two live owners"),
     ],
-    ids=["leaseless", "hasty"],
 )
 def test_a_member_with_a_fault_is_found_out(
     brokers: KafkaCluster,

@@ -11,7 +11,7 @@ The data files, `data/FAMILY.jsonl`, have a scenario in each line::
 `loads` is the histogram of every balanced assignment (they all have the same), including members without
 partitions. "Moved" and "rack misses" are the least among the balanced assignments, and are counted as in
 `docs/internals/solver.md`. "from" names the suites that cover the situation, and the issues in which it
-went wrong. Of a new scenario, `optimum.best_of(parse_group(...)).to_json()` is the "best".
+went wrong. Of a new scenario, `optimum.best_of(parse_group(...))` is the "best".
 """
 
 from __future__ import annotations
@@ -37,13 +37,6 @@ class Best:
     moved_then_misses: tuple[int, int]
     misses_then_moved: tuple[int, int]
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "loads": sorted(self.loads.items()),
-            "moved_then_misses": self.moved_then_misses,
-            "misses_then_moved": self.misses_then_moved,
-        }
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Best:
         moved, misses_at_that = value["moved_then_misses"]
@@ -53,31 +46,18 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A group in a situation. `sources` are names of suites and issues."""
+    """A group in a situation; what the situation is, and where it comes from, is only in the file."""
 
     family: str
     name: str
-    situation: str
-    sources: tuple[str, ...]
     group: Group
     best: Best
-
-    @classmethod
-    def from_json(cls, family: str, value: Mapping[str, Any]) -> Scenario:
-        return cls(
-            family,
-            value["name"],
-            value["situation"],
-            tuple(value["from"]),
-            parse_group(value["group"]),
-            Best.from_json(value["best"]),
-        )
 
 
 def read_corpus(folder: Path = DATA) -> list[Scenario]:
     """All scenarios, family by family."""
     return [
-        Scenario.from_json(file.stem, json.loads(line))
+        Scenario(file.stem, value["name"], parse_group(value["group"]), Best.from_json(value["best"]))
         for file in sorted(folder.glob("*.jsonl"))
-        for line in file.read_text(encoding="utf-8").splitlines()
+        for value in map(json.loads, file.read_text(encoding="utf-8").splitlines())
     ]

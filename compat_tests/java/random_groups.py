@@ -79,9 +79,7 @@ def random_group(seed: int) -> Group:
     drawn = []
     for subscription in subscriptions:
         owned: dict[str, list[int]] = {}
-        if newcomer := rng.random() < 0.3:
-            pass
-        else:
+        if not (newcomer := rng.random() < 0.3):
             for _ in range(min(len(free), rng.randint(0, 6))):
                 topic, partition = free.pop()
                 if topic in subscription:

@@ -29,15 +29,11 @@ class TwoOfThree:
     cluster: KafkaCluster
     answers: list[set[str]]
 
-    @property
-    def bootstrap(self) -> str:
-        return self.cluster.bootstrap
 
-
-def run(cluster: TwoOfThree, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(brokers: TwoOfThree, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kafka_assignors_cli", *arguments, "--bootstrap-server"]
     return subprocess.run(
-        [*command, cluster.bootstrap], capture_output=True, text=True, timeout=HANG_S, check=False
+        [*command, brokers.cluster.bootstrap], capture_output=True, text=True, timeout=HANG_S, check=False
     )
 
 

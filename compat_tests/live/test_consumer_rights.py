@@ -101,15 +101,11 @@ def test_topics_of_others_that_a_leader_may_not_describe_do_not_concern_its_user
     secured.cluster.create_topic("secrets", 2)
     secrets = Right("Read", "Topic", "secrets")
     quick = {"heartbeat_interval_ms": 200, "metadata_max_age_ms": 200}
+    first = settings(secured, secured.principal(*NEEDED)) | quick
+    second = settings(secured, secured.principal(*NEEDED, secrets)) | quick
     with (
-        closing(
-            CooperativeKafkaConsumer(TOPIC, **settings(secured, secured.principal(*NEEDED)), **quick)
-        ) as leader,
-        closing(
-            CooperativeKafkaConsumer(
-                "secrets", **settings(secured, secured.principal(*NEEDED, secrets)), **quick
-            )
-        ) as other,
+        closing(CooperativeKafkaConsumer(TOPIC, **first)) as leader,
+        closing(CooperativeKafkaConsumer("secrets", **second)) as other,
     ):
         polling_until(leader.assignment, leader)
         cluster = leader._coordinator._cluster

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -81,26 +80,16 @@ def groups(kafka: Kafka, *arguments: str) -> int:
     return main(["groups", *arguments, "--bootstrap-server", kafka.bootstrap])
 
 
-def described(kafka: Kafka, capsys: pytest.CaptureFixture[str], *ids: str) -> list[dict[str, Any]]:
-    assert groups(kafka, "describe", *ids, "--json", "-") == 0
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
 # ---- the values
 
 
 def test_a_classic_group_shows_what_its_members_said_and_have(scene: Scene) -> None:
     live = read(scene.kafka, scene.mixed.id)
-    assert (live.group_type, live.state, live.protocol, live.protocol_type) == (
-        "classic",
-        "Stable",
-        "range",
-        "consumer",
-    )
+    shown = (live.group_type, live.state, live.protocol, live.protocol_type)
+    assert shown == ("classic", "Stable", "range", "consumer")
     assert live.problems == ()
-    members = {member.client_id: member for member in live.members}
     topic = scene.mixed.topic("orders")
-    assert len(members) == 4
+    assert len({member.client_id for member in live.members}) == 4
     static = next(member for member in live.members if member.instance_id == "pod-0")
     assert static.rack == "a"
     assert all(member.topics == {topic} for member in live.members)
@@ -186,7 +175,8 @@ def test_describe_marks_idle_members_and_tells_what_each_strategy_would_move(
 def test_a_group_in_json_is_what_assign_reads(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forms = described(scene.kafka, capsys, scene.mixed.id, scene.broker_assigned.id)
+    assert groups(scene.kafka, "describe", scene.mixed.id, scene.broker_assigned.id, "--json", "-") == 0
+    forms = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [form["about"]["group"] for form in forms] == [scene.mixed.id, scene.broker_assigned.id]
     group = parse_group(forms[0])
     assert sorted(sum(map(len, member.owned.values())) for member in group.members.values()) == [0, 1, 1, 1]

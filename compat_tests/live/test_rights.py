@@ -166,23 +166,18 @@ def test_no_rights_are_no_empty_cluster(secured: SecuredCluster) -> None:
         assert f"Describe on Cluster {CLUSTER!r}" in done.stderr
 
 
-@pytest.fixture
-def group_of_both(secured: SecuredCluster) -> Iterator[None]:
-    with member(secured, "both", TOPIC, "hidden"):
-        yield
-
-
-@pytest.mark.usefixtures("group_of_both")
 def test_nothing_is_judged_while_a_topic_is_hidden(secured: SecuredCluster) -> None:
     who = secured.principal(Right("Describe", "Group", "both"), Right("Describe", "Topic", TOPIC))
-    shown = run(("groups", "describe", "both"), who)
+    with member(secured, "both", TOPIC, "hidden"):
+        shown, as_json, listed = (
+            run(("groups", *arguments), who)
+            for arguments in (("describe", "both"), ("describe", "both", "--json", "-"), ("--json", "-"))
+        )
     assert shown.returncode == 0
     assert "8 partitions" in shown.stdout
     assert "best balance" not in shown.stdout
     assert "Describe on Topic 'hidden'" in " ".join(shown.stdout.split())
-    as_json = run(("groups", "describe", "both", "--json", "-"), who)
     assert (as_json.returncode, as_json.stdout) == (2, "")
-    listed = run(("groups", "--json", "-"), who)
     (summary,) = map(json.loads, listed.stdout.splitlines())
     assert (summary["group"], summary["partitions"]) == ("both", 8)
 

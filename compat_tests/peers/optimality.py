@@ -43,7 +43,7 @@ def drawn(groups: int, seed: str, families: Sequence[str] = FAMILIES) -> list[Sc
     for number in range(groups):
         family, name = families[number % len(families)], f"{seed}/{number}"
         group = draw(family, name)
-        scenarios.append(Scenario(family, name, "", (), group, best_of(group)))
+        scenarios.append(Scenario(family, name, group, best_of(group)))
     return scenarios
 
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
+from compat_tests.support.fault_proxy import FaultProxy
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
 from compat_tests.support.secured_cluster import Right, rule, rule_filter
@@ -43,12 +43,6 @@ class Broker:
             for partition in range(PARTITIONS):
                 self.producer.produce(FULL, b"x" * 100, partition=partition)
         self.producer.flush(HANG_S)
-
-    def reset_connections(self, client: str) -> None:
-        """Reset the connections of this client through the proxy."""
-        assert self.proxy.connections(client)
-        with self.proxy.fault(Fault(Effect.RESET, clients=frozenset({client}))):
-            pass
 
     def refuse(self, group: str) -> None:
         """Answer the group requests of this group with GROUP_AUTHORIZATION_FAILED, heartbeats included."""

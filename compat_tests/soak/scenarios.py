@@ -16,6 +16,7 @@ from compat_tests.differential.holder import expel
 from compat_tests.scenarios.in_process import polling_until
 from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
+from compat_tests.support.fault_proxy import Effect, Fault
 from kafka_assignors.rebalance.events import HeartbeatAnswered
 
 TURN_MS = 10
@@ -278,7 +279,9 @@ class ObjectScenarios(ABC):
             heartbeats = Heartbeats(consumer._coordinator)
 
             def reset() -> None:
-                broker.reset_connections(client)
+                assert broker.proxy.connections(client)
+                with broker.proxy.fault(Fault(Effect.RESET, clients=frozenset({client}))):
+                    pass
                 heartbeats.turn(consumer)
                 heartbeats.turn(consumer)
 

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,9 @@ class GroupOfMembers:
     def topic(self, name: str) -> str:
         """The full name of a topic."""
         return next(full for full in self.topics if full.startswith(f"{name}-"))
+
+    def _partitions(self) -> set[tuple[str, int]]:
+        return {(topic, number) for topic, count in self.topics.items() for number in range(count)}
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create another topic; members have to discover it themselves."""
@@ -292,10 +295,7 @@ class GroupOfMembers:
             for topic, partitions in one["partitions"].items()
             for partition in partitions
         )
-        everything = {(topic, number) for topic, count in self.topics.items() for number in range(count)}
-        if owners.keys() != everything:
-            return None
-        if max(owners.values(), default=0) > 1:
+        if owners.keys() != self._partitions() or max(owners.values(), default=0) > 1:
             return None
         return Settled(
             generation=generations.pop(),
@@ -346,30 +346,22 @@ class GroupOfMembers:
 
     def produce(self, records_per_partition: int) -> None:
         """Write this many more records to every partition."""
-        self.kafka.produce(
-            {
-                (topic, partition): records_per_partition
-                for topic, partitions in self.topics.items()
-                for partition in range(partitions)
-            }
-        )
+        self.kafka.produce(dict.fromkeys(self._partitions(), records_per_partition))
 
     def consumed(self) -> collections.Counter[tuple[str, int, int]]:
         """How often each record, as (topic, partition, offset), was delivered to any member."""
-        return collections.Counter(self._consumed())
-
-    def _consumed(self) -> Iterator[tuple[str, int, int]]:
-        for member in self.members.values():
-            for report in member.reports("consumed"):
-                for offset in report["offsets"]:
-                    yield report["topic"], report["partition"], offset
+        return collections.Counter(
+            (report["topic"], report["partition"], offset)
+            for member in self.members.values()
+            for report in member.reports("consumed")
+            for offset in report["offsets"]
+        )
 
     def wait_until_consumed(self, records_per_partition: int) -> collections.Counter[tuple[str, int, int]]:
         """Wait until each of these records was delivered at least once."""
         everything = {
-            (topic, partition, offset)
-            for topic, partitions in self.topics.items()
-            for partition in range(partitions)
+            (*partition, offset)
+            for partition in self._partitions()
             for offset in range(records_per_partition)
         }
         wait_for("all records to be consumed", lambda: everything <= self.consumed().keys())

@@ -42,8 +42,7 @@ class JvmError(RuntimeError):
 
 def kafka_version() -> str:
     """The release of the brokers: the environment variable KAFKA_VERSION, else the version in the pom."""
-    wanted = os.environ.get("KAFKA_VERSION")
-    if wanted:
+    if wanted := os.environ.get("KAFKA_VERSION"):
         return wanted
     named = re.search(r"<kafka\.version>(.+)</kafka\.version>", _POM.read_text(encoding="utf-8"))
     if named is None:
@@ -132,7 +131,10 @@ def java_command(
 
 def cached(name: str, ending: str, made_of: Sequence[str], make: Callable[[Path], None]) -> Path:
     """A file or folder of the cache. If it does not exist, `make` writes it, or writes nothing."""
-    target = _CACHE / f"{name}-{_digest(*(part.encode() for part in made_of))}{ending}"
+    digest = hashlib.sha256()
+    for part in map(str.encode, made_of):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    target = _CACHE / f"{name}-{digest.hexdigest()[:16]}{ending}"
     if not target.exists():
         with _locked(name):
             if not target.exists():
@@ -216,10 +218,3 @@ def _locked(name: str) -> Iterator[None]:
     with open(_CACHE / f"{name}.lock", "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _digest(*parts: bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()[:16]

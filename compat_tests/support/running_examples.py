@@ -6,12 +6,11 @@ import collections
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from compat_tests.differential.holder import committed
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -153,7 +152,5 @@ class Shop:
 
     def committed(self) -> dict[int, int]:
         """The committed offset of each partition."""
-        settings = {"bootstrap.servers": self._kafka.bootstrap, "group.id": self._group.id}
-        asked = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
-        with closing(Consumer(settings)) as consumer:
-            return {found.partition: found.offset for found in consumer.committed(asked, timeout=HANG_S)}
+        offsets = committed(self._kafka, self._group.id)
+        return {partition: offset for (_, partition), offset in offsets.items()}

@@ -52,17 +52,6 @@ def test_brokers_end_with_a_killed_owner(number: signal.Signals) -> None:
     wait_for("the end of its folder", lambda: not Path(folder.decode()).exists())
 
 
-def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest on a test that needs only the fixture `kafka`, with these environment variables."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", __file__, "-k", "test_the_shared_cluster_serves"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-    )
-
-
 @pytest.mark.parametrize(
     ("environment", "reason"),
     [
@@ -71,7 +60,13 @@ def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[s
     ],
 )
 def test_a_test_without_a_broker_fails_and_is_not_skipped(environment: dict[str, str], reason: str) -> None:
-    done = run_shared_cluster_test(**environment)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", __file__, "-k", "test_the_shared_cluster_serves"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1
     assert "1 error" in done.stdout
     assert reason in done.stdout

@@ -114,9 +114,5 @@ class CopyingMember(aiokafka_member.Member):
         await super().on_partitions_assigned(assigned)
 
 
-async def main() -> None:
-    await CopyingMember(MemberSpec.from_arguments()).run()
-
-
 if __name__ == "__main__":
-    asyncio.run(main())
+    aiokafka_member.main(CopyingMember)

@@ -171,9 +171,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             await asyncio.sleep(seconds)
 
 
-async def main() -> None:
-    await Member(MemberSpec.from_arguments()).run()
+def main(member: type[Member]) -> None:
+    async def run() -> None:
+        await member(MemberSpec.from_arguments()).run()
+
+    asyncio.run(run())
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main(Member)

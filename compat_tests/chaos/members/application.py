@@ -110,10 +110,6 @@ class _AwakeTime:
                     setattr(module, name, cls.now)
 
 
-class ListenerError(RuntimeError):
-    """A listener fails as ordered."""
-
-
 class ChaosOrders(Orders):
     """`Orders`, with additional orders for our members.
 
@@ -148,7 +144,7 @@ class ChaosOrders(Orders):
 
     def raise_if_ordered(self) -> None:
         if self.raising:
-            raise ListenerError("this listener was ordered to raise")
+            raise RuntimeError("this listener was ordered to raise")
 
 
 def copy_of(topic: str, partition: int, offset: int) -> bytes:

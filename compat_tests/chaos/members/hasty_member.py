@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 from compat_tests.chaos.members import aiokafka_member
-from compat_tests.support.member_reports import MemberSpec
 from kafka_assignors import leader
 
 _REVOKES_S = 3.0
@@ -23,10 +22,6 @@ def _nothing(*_: Any) -> dict[str, Any]:
     return {}
 
 
-async def main() -> None:
-    await HastyMember(MemberSpec.from_arguments()).run()
-
-
 if __name__ == "__main__":
     setattr(leader, "_still_held", _nothing)  # noqa: B010  # mypy wants the same signature
-    asyncio.run(main())
+    aiokafka_member.main(HastyMember)

@@ -54,11 +54,7 @@ class LeaselessMember(aiokafka_member.Member):
         )
 
 
-async def main() -> None:
-    await LeaselessMember(MemberSpec.from_arguments()).run()
-
-
 if __name__ == "__main__":
     # The coordinator reads the member state, which reads these settings; requests carry the real ones.
     setattr(coordinator, "Settings", _endless)  # noqa: B010  # mypy takes it for a class
-    asyncio.run(main())
+    aiokafka_member.main(LeaselessMember)
