@@ -116,12 +116,7 @@ def test_without_a_catalogue_nothing_is_checked() -> None:
 
 
 GROWN = START + timedelta(minutes=1)
-CATALOGUE = Catalogue(
-    [
-        CatalogueEntry(GROWN, Topic("orders", 6)),
-        CatalogueEntry(START, Topic("orders", 4)),
-    ]
-)
+CATALOGUE = Catalogue([CatalogueEntry(GROWN, Topic("orders", 6)), CatalogueEntry(START, Topic("orders", 4))])
 
 
 def test_the_catalogue_answers_with_the_entry_in_force() -> None:

@@ -26,11 +26,8 @@ from spark_validation.tests.test_archive_folder import (
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of a folder in an empty bucket."""
-    for name, value in (
-        ("ACCESS_KEY_ID", "test"),
-        ("SECRET_ACCESS_KEY", "test"),
-        ("DEFAULT_REGION", "us-east-1"),
-    ):
+    settings = {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "DEFAULT_REGION": "us-east-1"}
+    for name, value in settings.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

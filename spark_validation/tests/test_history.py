@@ -51,12 +51,8 @@ def test_each_record_is_of_one_kind() -> None:
 def test_records_are_counted_by_kind_and_offset_commits_are_left_out() -> None:
     sums = sums_of(story().records)
     counts = sums["g"].records
-    assert [counts[name] for name in ("records", "generations", "empty_generations", "tombstones")] == [
-        8,
-        4,
-        2,
-        2,
-    ]
+    names = "records", "generations", "empty_generations", "tombstones"
+    assert [counts[name] for name in names] == [8, 4, 2, 2]
     assert sums["g-kip848-static"].records["kip848_records"] == 1
     assert sums[None].records["other_records"] == 1
 

@@ -158,12 +158,7 @@ def test_a_restarted_static_member_takes_its_partitions_to_its_new_id() -> None:
 def test_a_doubtful_generation_is_not_judged_and_the_next_one_where_it_starts_from_it(
     second: Generation, problem: str, next_problem: str | None
 ) -> None:
-    records = (
-        A_HAD_ALL,
-        second,
-        generation(3, had("a", ALL)),
-        replace(SHARED, generation=4),
-    )
+    records = A_HAD_ALL, second, generation(3, had("a", ALL)), replace(SHARED, generation=4)
     assert [each.problem for each in of(*records)] == [None, problem, next_problem, None]
 
 

@@ -54,10 +54,6 @@ def _more_moves(sums: GroupSums) -> None:
     next(iter(sums.figures.values())).values["moved"] += 1
 
 
-def _no_figures(sums: GroupSums) -> None:
-    sums.figures.clear()
-
-
 def _another_cause(sums: GroupSums) -> None:
     sums.churn = {cause: count + 1 for cause, count in sums.churn.items()}
 
@@ -66,7 +62,7 @@ def _another_cause(sums: GroupSums) -> None:
     ("plant", "said"),
     [
         (_more_moves, "in its verdicts."),
-        (_no_figures, "in its verdicts."),
+        (lambda sums: sums.figures.clear(), "in its verdicts."),
         (_another_cause, "in its churn."),
     ],
 )

@@ -30,10 +30,6 @@ def into_a_file(spark: SparkSession, folder: Path) -> None:
     spark.range(1).write.parquet(str(folder / "file" / "table"))
 
 
-def into_a_folder_that_takes_nothing(spark: SparkSession, folder: Path) -> None:
-    spark.range(1).write.parquet("/proc/table")
-
-
 def onto_a_full_disk(spark: SparkSession, folder: Path) -> None:
     jvm: Any = spark._jvm
     jvm.java.io.FileOutputStream("/dev/full").write(1)
@@ -50,7 +46,10 @@ def through_python(spark: SparkSession, folder: Path) -> None:
     ("fails", "said"),
     [
         (into_a_file, "Parent path is not a directory: file:"),
-        (into_a_folder_that_takes_nothing, "Mkdirs failed to create file:/proc/table"),
+        (
+            lambda spark, _: spark.range(1).write.parquet("/proc/table"),
+            "Mkdirs failed to create file:/proc/table",
+        ),
         (onto_a_full_disk, "No space left on device"),
         (through_python, "ValueError: no such topic"),
     ],
