@@ -24,19 +24,12 @@ def modules(package: str) -> dict[str, ast.Module]:
     }
 
 
-def lists_of_touched(tree: ast.Module) -> list[ast.Assign]:
-    return [
-        node
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("_TOUCHED")
-    ]
-
-
 def catalogued(package: str) -> set[str]:
     """The names in the module docstrings, and in the lists of internals that are checked at run time."""
     found = [modules(package)[name] for name in CATALOGUES[package]]
     texts = [ast.get_docstring(tree) or "" for tree in found]
-    texts += [ast.unparse(listed.value) for tree in found for listed in lists_of_touched(tree)]
+    assigned = [node for tree in found for node in tree.body if isinstance(node, ast.Assign)]
+    texts += [ast.unparse(n.value) for n in assigned if ast.unparse(n.targets[0]).startswith("_TOUCHED")]
     return {name for text in texts for name in PRIVATE.findall(text)}
 
 

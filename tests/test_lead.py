@@ -67,14 +67,11 @@ class Client:
 
     def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
         self.done.append("remember")
-        return partial(_named, tuple(self.known))
+        known = tuple(self.known)
+        return lambda names: [topic for topic in known if topic.name in names]
 
     def leaves(self, **changes: Any) -> None:
         self.member = replace(self.member, membership=NO_MEMBERSHIP, **changes)
-
-
-def _named(known: Iterable[Topic], names: Set[str]) -> list[Topic]:
-    return [topic for topic in known if topic.name in names]
 
 
 def joining(

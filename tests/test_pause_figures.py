@@ -79,9 +79,7 @@ def test_the_longest_gap_of_a_partition(
     assert longest_gaps_ms(deliveries, [0], begin_ms * MS, end_ms * MS, next_ms * MS) == [longest]
 
 
-def test_the_delay_of_a_hand_over_counts_from_the_revocation_or_after_a_death_from_the_last_delivery() -> (
-    None
-):
+def test_the_delay_of_a_hand_over_counts_from_the_revocation_or_the_last_delivery_of_the_dead() -> None:
     (one,) = handovers(A_JOIN, deliveries_by_partition(A_JOIN))
     assert (one.partition, one.old, one.new) == (1, "a", "b")
     assert (one.given_up_ns, one.first_ns) == (950 * MS, 1050 * MS)

@@ -255,7 +255,8 @@ def scenarios_of(state: str, calls: Calls) -> Iterable[Scenario]:
         yield Scenario(state, CONSTRUCTING, "constructors")
         return
     in_place, alone = calls
-    starts = [call for call in in_place if call.method in _STARTING] if _is_not_started(state) else []
+    is_started = not (state.startswith("not started") or state == "closed before start")
+    starts = [] if is_started else [call for call in in_place if call.method in _STARTING]
     yield Scenario(state, tuple(call for call in in_place if call not in starts), "calls in place")
     for call in (*starts, *alone):
         yield Scenario(state, (call,))
@@ -272,7 +273,3 @@ def sampled(scenarios: Iterable[Scenario]) -> list[Scenario]:
         for number, each in enumerate(scenarios)
         if each.name or (number + states.setdefault(each.state, len(states))) % 3 == 0
     ]
-
-
-def _is_not_started(state: str) -> bool:
-    return state.startswith("not started") or state == "closed before start"

@@ -11,7 +11,7 @@ unexpected result are therefore performed again with ample time, and only the se
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,7 +161,7 @@ def _judged(
         compared.cells.setdefault(scenario.state, set()).update(map(str, scenario.calls))
         compared.observations += sum(map(len, both[0].values()))
         for each in _found(scenario, *both):
-            row = _row(each, table)
+            row = next((row for row in table if each.is_of(row)), None)
             if row is None:
                 compared.unexpected.append(each)
             else:
@@ -188,10 +188,6 @@ def _found(scenario: Scenario, stock: Observations, ours: Observations) -> Itera
             pair = of_stock.get(what, "not observed"), of_ours.get(what, "not observed")
             if pair[0] != pair[1]:
                 yield Found(scenario.state, call, what, *pair)
-
-
-def _row(found: Found, table: Iterable[Difference]) -> Difference | None:
-    return next((row for row in table if found.is_of(row)), None)
 
 
 def _matches(pattern: str, text: str) -> bool:

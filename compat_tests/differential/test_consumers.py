@@ -191,11 +191,8 @@ def public_names(consumer: type) -> set[str]:
     """
     own = {"__del__", "__aiter__", "__anext__", "__aenter__", "__aexit__"}
     own |= {"__iter__", "__next__", "__enter__", "__exit__"}
-    return {name for name in dir(consumer) if not name.startswith("_") or name in own & _defined(consumer)}
-
-
-def _defined(consumer: type) -> set[str]:
-    return {name for kind in consumer.__mro__ if kind is not object for name in vars(kind)}
+    own &= {name for kind in consumer.__mro__ if kind is not object for name in vars(kind)}
+    return {name for name in dir(consumer) if not name.startswith("_") or name in own}
 
 
 @pytest.mark.exhaustive

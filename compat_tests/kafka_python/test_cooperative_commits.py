@@ -49,10 +49,6 @@ def test_a_revocation_goes_on_after_its_commit_failed_for_an_offset_that_cannot_
         assert repr(member_id) in record.message
 
 
-def ask_for_commits(consumer: CooperativeKafkaConsumer, tp: TopicPartition, count: int) -> list[Any]:
-    return [consumer.commit_async(committed({tp: offset}), lambda *outcome: None) for offset in range(count)]
-
-
 def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,7 +62,7 @@ def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
         (tp,) = of(group, 0)
         may_go_on = threading.Event()
         consumer._coordinator._manager.call_soon(may_go_on.wait)  # The I/O thread takes no commits meanwhile.
-        futures = ask_for_commits(consumer, tp, MOST_OPEN)
+        futures = [consumer.commit_async(committed({tp: n}), lambda *outcome: None) for n in range(MOST_OPEN)]
         refused = consumer.commit_async(committed({tp: 7}), lambda offsets, outcome: answered.append(outcome))
         assert isinstance(refused.exception, TooManyCommitsError)
         assert refused.retriable()

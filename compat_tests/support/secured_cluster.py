@@ -11,6 +11,7 @@ where every operation is allowed.
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import subprocess
 import tempfile
@@ -198,7 +199,7 @@ def rule(user: str, right: Right, permission: str = "ALLOW") -> AclBinding:
         ResourcePatternType.LITERAL,
         f"User:{user}",
         "*",
-        AclOperation[_upper_snake(right.operation)],
+        AclOperation[re.sub("(?<=.)(?=[A-Z])", "_", right.operation).upper()],
         AclPermissionType[permission],
     )
 
@@ -207,10 +208,6 @@ def rule_filter(binding: AclBinding) -> AclBindingFilter:
     """The filter that matches exactly this ACL."""
     fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
     return AclBindingFilter(*(getattr(binding, field) for field in fields))
-
-
-def _upper_snake(name: str) -> str:
-    return "".join(f"_{c}" if c.isupper() else c for c in name).lstrip("_").upper()
 
 
 def _make_certificate(store: Path, certificate: Path) -> None:

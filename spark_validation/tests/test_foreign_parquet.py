@@ -58,11 +58,6 @@ def retyped(name: str, kind: Any) -> pa.Table:
     return with_column(name, table()[name].cast(kind))
 
 
-def not_utf8(rows: int) -> pa.Array:
-    """Strings that are not UTF-8, one for each row."""
-    return pa.array([b"\xff"] * rows, pa.binary()).view(pa.string())
-
-
 def write_topics(folder: Path, *rows: dict[str, Any], since: Any = None) -> None:
     """Write a catalogue; `since` replaces the column of times."""
     topics = pa.Table.from_pylist(rows, TOPICS_COLUMNS)
@@ -176,7 +171,8 @@ def test_columns_of_other_types_are_refused_by_name(engine: str, tmp_path: Path,
 
 def test_text_that_is_not_utf8_is_refused_by_the_local_engine(tmp_path: Path) -> None:
     said = "raw.parquet: cannot be read as Parquet: In column 5: Invalid: Invalid UTF8 sequence"
-    assert said in refusal(tmp_path, "local", table().append_column("cluster_id", not_utf8(3)))
+    texts = pa.array([b"\xff"] * 3, pa.binary()).view(pa.string())
+    assert said in refusal(tmp_path, "local", table().append_column("cluster_id", texts))
 
 
 TIMES = [pa.timestamp(unit, zone) for unit in ("ms", "us", "ns") for zone in ("UTC", "Asia/Kathmandu", None)]

@@ -249,16 +249,18 @@ def test_the_user_interrupts_a_strategy() -> None:
         failure_text(KeyboardInterrupt())
 
 
+def endless_replay(history: str, engine: str, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "kafka_assignors_cli", "replay", history, "--engine", engine]
+    command += ["--strategy", spec(Endless)]
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen(
+        command, text=True, start_new_session=True, env={**os.environ, **environment}, **pipes
+    )
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ctrl_c_ends_a_replay_with_one_line(history: str, engine: str) -> None:
-    command = [sys.executable, "-m", "kafka_assignors_cli", "replay", history, "--engine", engine]
-    with subprocess.Popen(
-        [*command, "--strategy", spec(Endless)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    with endless_replay(history, engine) as process:
         assert process.stderr is not None
         before = ""
         for line in process.stderr:
@@ -278,16 +280,9 @@ def test_ctrl_c_ends_a_replay_with_one_line(history: str, engine: str) -> None:
 def test_no_process_is_left_of_a_replay_that_is_ended(
     history: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "kafka_assignors_cli", "replay", history, "--engine", "local"]
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    with subprocess.Popen(
-        [*command, "--strategy", spec(Endless)],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "TMPDIR": str(temporary)},
-    ) as process:
+    with endless_replay(history, "local", TMPDIR=str(temporary)) as process:
         # A worker notes the strategy that it runs in a file of its number.
         wait_for("a worker", lambda: [*temporary.glob("*/[0-9]*")] or None)
         process.send_signal(number)

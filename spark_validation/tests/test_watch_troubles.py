@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,12 @@ from kafka_assignors_ops.watch.watcher import (
     save_state,
 )
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.history.generations import Record
 from spark_validation.tests.test_watch_fleet import feed, followed, groups, joined
 
 REFUSED = UnreachableError("no answer from b:1 within 2 s: Connection refused (after 0ms in state CONNECT)")
 SILENT = UnreachableError("no answer from b:1 within 2 s: look at the address")
 RIGHT = NotAuthorizedError("cannot list groups: this principal needs Describe on Group 'g1'")
+UNREADABLE = ClusterError("this principal needs Read on Topic '__consumer_offsets'")
 OTHER_RIGHT = NotAuthorizedError("cannot list groups: this principal needs Describe on Group 'g2'")
 
 
@@ -72,14 +73,17 @@ class _Attempts(threading.Event):
         return self.is_set()
 
 
+@dataclass
 class _Opening:
     """A reader that opens and fails when it reads, which is when brokers check the Read right."""
+
+    error: BaseException = UNREADABLE
 
     def close(self) -> None:
         """There is nothing to close."""
 
     def poll(self, timeout_s: float) -> list[Any]:
-        raise ClusterError("this principal needs Read on Topic '__consumer_offsets'")
+        raise self.error
 
 
 @pytest.mark.parametrize(("errors", "told"), SCRIPTS.values(), ids=SCRIPTS)
@@ -270,22 +274,12 @@ def test_a_log_that_was_truncated_or_deleted_meanwhile_is_told_and_read_from_whe
     assert "[2]: the log ends at offset 7, and was read up to 10: it was truncated" in told[1]
 
 
-class _Broken:
-    """A reader that fails unexpectedly in the middle of a batch."""
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-    def poll(self, timeout_s: float) -> list[Record]:
-        raise MemoryError
-
-
 def test_after_an_unexpected_error_the_file_is_not_written(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = identified(file)
     watch._caught_up = True
-    monkeypatch.setattr(watch, "_open", _Broken)
+    monkeypatch.setattr(watch, "_open", lambda: _Opening(MemoryError()))
     with pytest.raises(MemoryError):
         watch.run(threading.Event())
     assert not file.exists()
