@@ -74,7 +74,6 @@ class KafkaPythonScene(Scene):
     own_settings: ClassVar[Mapping[str, Any]] = {
         "session_timeout_ms": 30_000,
         "fetch_max_wait_ms": 100,
-        "consumer_timeout_ms": 200,
     }
 
     def __init__(self, *arguments: Any) -> None:
@@ -107,7 +106,9 @@ class KafkaPythonScene(Scene):
             self.has_called_in_listener = True
 
     def construct(self, *topics: str, **settings: Any) -> None:
-        self.consumer = self.kind(*topics, **self.settings(**settings))
+        # The limit of an iteration; like that of other calls, it is longer when a scenario is repeated.
+        limit = {"consumer_timeout_ms": int(self.stage.patience_s * 200)}
+        self.consumer = self.kind(*topics, **self.settings(**limit | settings))
         self.wire = Wire(self.consumer)
 
     async def constructed(self, call: Call) -> str:
