@@ -19,7 +19,7 @@ _GRACE_S = 180.0
 """Added to the limit of a test, for its cleanup and report; also the limit for the end of the process."""
 
 # A failed assertion in these modules shows the compared values, as one in a test does.
-pytest.register_assert_rewrite("compat_tests.scenarios", "compat_tests.support")
+pytest.register_assert_rewrite("compat_tests.scenarios", "compat_tests.soak", "compat_tests.support")
 
 STDERR = pytest.StashKey[int]()
 
