@@ -43,7 +43,6 @@ _CONTEXT.set_forkserver_preload(
         "kafka_assignors_ops.watch_command",
         # The commands load these when they run.
         "confluent_kafka.admin",
-        "pydantic",
         "zoneinfo",
         "kafka_assignors_ops.lint.rules",
         "kafka_assignors_ops.watch.watcher",
