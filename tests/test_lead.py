@@ -140,6 +140,16 @@ def test_the_weights_of_the_source_count() -> None:
     assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [1, 3]
 
 
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_lookup_that_fails_is_told_unless_the_consumer_closes(
+    closing: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, strategy = Client(), Weighted()
+    client.during = lambda called: client.leaves(closing=True) if closing and called == "_weighed" else None
+    lead(client, OfTests(strategy, weights=lambda topics: {}), joining(strategy, "a"))
+    assert ("no weights from" in caplog.text) is not closing
+
+
 # ---- failures
 
 

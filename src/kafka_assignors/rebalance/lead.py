@@ -154,7 +154,8 @@ class Leader:
         assert assignor.weights is not None
         client = self._client
         weighed = assignor.weights.weigh(client, topics(), client.member.settings.session_timeout, client.ask)
-        for finding in weighed.findings:
+        # A lookup may be cancelled with all tasks of an application that ends.
+        for finding in () if client.member.closing else weighed.findings:
             assignor.log.warning("%s: %s", assignor.name, finding)
         return weighed.topics
 
