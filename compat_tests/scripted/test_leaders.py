@@ -220,6 +220,23 @@ async def test_a_leader_asks_for_topics_that_are_missing_and_at_rest_for_nothing
     assert group.sent("Metadata", since=at_rest) == []
 
 
+@each_client("kafka-python", heartbeat_interval_ms=20)
+async def test_rebalances_while_one_metadata_request_is_under_way_leave_no_tasks(
+    user: User, group: Group
+) -> None:
+    group.answer("Metadata", Never(), times=math.inf)
+    tasks = user.client.consumer._coordinator._net._pending_tasks
+
+    async def rebalance() -> int:
+        since = len(group.requests)
+        group.begin_rebalance()
+        await group.until(lambda: group.sent("SyncGroup", since=since))
+        return len(tasks)
+
+    waiting = [await rebalance() for _ in range(20)]
+    assert waiting[-1] < waiting[0] + 10
+
+
 @each_client("aiokafka")
 async def test_a_leader_whose_user_unsubscribes_while_it_reads_the_members_goes_on_without_an_error(
     user: User, group: Group

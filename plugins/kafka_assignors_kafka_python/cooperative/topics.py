@@ -39,6 +39,7 @@ class WatchingCoordinator(RequestingCoordinator):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         self._racks = RackWatch()
         self._partitions_at_join: Mapping[str, Set[int]] = {}
+        self._requested_before = self._requested_next = None
         super().__init__(*arguments, **settings)
 
     def stop_leading(self) -> None:
@@ -142,12 +143,17 @@ class WatchingCoordinator(RequestingCoordinator):
             await self.wait_for(self.metadata_from_now(), _REFRESH_TIMEOUT_MS)
 
     def metadata_from_now(self) -> Any:
-        """A future: metadata have arrived that were requested after this call."""
-        return self.start(_refreshed, self._cluster)
+        """A future: metadata have arrived that were requested after this call.
 
+        Calls share it until then: a group may rebalance faster than a broker sends metadata.
+        """
+        arriving = self._cluster.request_update()
+        if not self._cluster.metadata_refresh_in_progress:
+            return arriving
+        if arriving is not self._requested_before:  # The request that is on its way was sent before.
+            self._requested_before, self._requested_next = arriving, self.start(self._after, arriving)
+        return self._requested_next
 
-async def _refreshed(cluster: Any) -> None:
-    if cluster.metadata_refresh_in_progress:
-        # That request was sent before, and completes the next future.
-        await cluster.request_update()
-    await cluster.request_update()
+    async def _after(self, arriving: Any) -> None:
+        await arriving
+        await self._cluster.request_update()
