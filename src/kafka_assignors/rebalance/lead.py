@@ -96,7 +96,8 @@ class Leader:
     async def lead(
         self, assignor: Assignor, joined: JoinGroupResponse, *, waits: bool
     ) -> EncodedAssignments | None:
-        """The assignment of each member; None if the member is out of the group before it is made.
+        """The assignment of each member; None if the member is out of the group before it is made, or closes
+        before it knows the group's topics.
 
         With `waits` it waits for newer metadata also of the topics that the client knows. Raises what the
         strategy or the client raises.
@@ -136,11 +137,15 @@ class Leader:
 
     async def _assignments(
         self, assignor: Assignor, joined: JoinGroupResponse, waits: bool
-    ) -> EncodedAssignments:
+    ) -> EncodedAssignments | None:
         client, in_thread = self._client, self._client.in_thread
         members: DecodedMembers = await in_thread(assignor.read_members, joined.members)
         racks = assignor.must_follow_racks(member.rack for member in members.members)
         await client.watch(members.topics, racks=racks, waits=waits)
+        if client.member.closing and None in map(client.partition_count, members.topics):
+            # The close may have ended the request for their metadata. Without them the assignment would take
+            # partitions from members that go on; they get another one when this member has left.
+            return None
         topics = partial(client.remember_topics(), members.topics)
         if assignor.weights is not None:
             topics = partial(list, await in_thread(self._weighed, assignor, topics))
