@@ -94,7 +94,11 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         return _Wakeup(self)
 
     async def back_off(self) -> None:
-        await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
+        try:
+            await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
+        except RuntimeError:
+            if not self._net._closed:  # A closed client has no timers any more.
+                raise
 
     async def wait_for(self, future: Any, timeout_ms: float | None) -> Any:
         """The value of `future`; KafkaTimeoutError after `timeout_ms`."""
@@ -115,7 +119,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         deadline = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         patience_ms = self.config["session_timeout_ms"] / 3
         while self.coordinator_unknown():
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or self._net._closed:
                 return False
             left_ms = (deadline - time.monotonic()) * 1000
             try:

@@ -198,8 +198,7 @@ class Session:
         try:
             response = await client.join_group(join.membership.member_id, protocols, join.reason)
         except client.errors.KafkaError:
-            if self._client.member.phase is not Phase.CLOSED:  # A closed client has no timers any more.
-                await client.back_off()
+            await client.back_off()
             return events.JoinFailed(join.attempt, MembershipError.OTHER)
         if response.error_code == MEMBER_ID_REQUIRED:
             return events.JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
