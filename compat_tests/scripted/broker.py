@@ -24,7 +24,7 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "ListOffsets": (1, 3),
     "Metadata": (0, 5),
     "OffsetCommit": (2, 7),
-    "OffsetFetch": (1, 5),
+    "OffsetFetch": (1, 7),
     "FindCoordinator": (0, 2),
     "JoinGroup": (0, 5),
     "Heartbeat": (0, 3),
@@ -33,7 +33,7 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "ApiVersions": (0, 4),
     "OffsetForLeaderEpoch": (0, 2),
 }
-"""Kafka 2.3 and 2.4, without fetch sessions: the first versions with everything that the consumers need."""
+"""Kafka 2.5, without fetch sessions: the first versions with everything that the consumers need."""
 
 _SCHEMAS = {**vars(consumer), **vars(metadata)}
 _REQUESTS = {_SCHEMAS[f"{name}Request"].API_KEY: (name, _SCHEMAS[f"{name}Request"]) for name in VERSIONS}

@@ -108,7 +108,6 @@ OffsetFetch | retriable-in-java-alone | raised |
 OffsetFetch | COORDINATOR_NOT_AVAILABLE | retried | kafka-python
 Partitions | UNKNOWN_TOPIC_OR_PARTITION COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR | retried | aiokafka
 Partitions | retriable-in-java-alone | raised | kafka-python
-Partitions | UNSTABLE_OFFSET_COMMIT | raised | aiokafka
 Partitions | retriable | retried | kafka-python
 ListOffsets Metadata | * | retried-or-raised |
 """

@@ -1,14 +1,15 @@
-"""The start offset of a partition is looked up while the partition is revoked, and may come back."""
+"""The offset at which a partition starts, and lookups that end after the partition was revoked."""
 
 from __future__ import annotations
 
 import asyncio
 
+import pytest
 from aiokafka import TopicPartition
 
-from compat_tests.scripted.broker import Held, Request
+from compat_tests.scripted.broker import VERSIONS, Held, Request
 from compat_tests.scripted.model import LATEST_OFFSET, Group
-from compat_tests.scripted.users import User, each_client
+from compat_tests.scripted.users import TOPIC, User, each_client
 
 GOES, STAYS = TopicPartition("orders", 0), TopicPartition("orders", 1)
 TWO_PARTITIONS = {"topics": {"orders": 2}, "peer_leads": True}
@@ -94,3 +95,25 @@ async def test_an_offset_that_was_committed_before_a_partition_went_does_not_cou
     finally:
         first.set()
         second.set()
+
+
+@pytest.mark.parametrize(("newest", "stable"), [(5, False), (7, True)], ids=["Kafka 2.4", "Kafka 2.5"])
+@each_client(consumes=0)
+async def test_a_start_waits_for_offsets_that_the_coordinator_has_to_confirm(
+    user: User, group: Group, newest: int, stable: bool
+) -> None:
+    """One that has just taken over the group may not know yet what its predecessor accepted (KIP-447)."""
+    user.broker.versions = {**VERSIONS, "OffsetFetch": (1, newest)}
+    group.committed[TOPIC, 1] = 3
+    await user.start()
+    assert await user.consumes()
+    asked = group.sent("OffsetFetch")
+    assert {request.body.require_stable for request in asked} == {stable}
+    assert max(request.version for request in asked) <= newest
+    fetched = [
+        (topic.topic, one.partition, one.fetch_offset)
+        for request in group.sent("Fetch")
+        for topic in request.body.topics
+        for one in topic.partitions
+    ]
+    assert min(offset for topic, number, offset in fetched if (topic, number) == (TOPIC, 1)) == 3

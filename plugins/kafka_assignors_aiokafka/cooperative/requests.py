@@ -3,13 +3,17 @@
 Up to aiokafka 0.12 a request is a list of its versions; the newest is used, which brokers know since Kafka
 2.3. From 0.13 on it is one class that negotiates the version with the broker.
 
-Heartbeat and OffsetCommit requests that carry the instance id of a static member (KIP-345) are declared here:
-no release of aiokafka has them. From 0.10 to 0.14 Heartbeat ends with version 1 and OffsetCommit with version
-3. Without the id, a broker cannot tell a member that another process has fenced it. The fields are those of
-`HeartbeatRequest.json` and `OffsetCommitRequest.json` in Kafka's `clients/src/main/resources/common/message`;
-the fields of the responses are those of aiokafka's latest versions.
-Every broker that knows a JoinGroup with an instance id (version 5, Kafka 2.3) knows these versions too.
-LeaveGroup needs no id, since static members do not leave.
+Three requests are declared here, since no release of aiokafka from 0.10 to 0.14 has the versions that a
+member needs. The fields are those of `HeartbeatRequest.json`, `OffsetCommitRequest.json` and
+`OffsetFetchRequest.json` in Kafka's `clients/src/main/resources/common/message`.
+
+- Heartbeat and OffsetCommit with the instance id of a static member (KIP-345). Without it, a broker cannot
+  tell a member that another process has fenced it. Their responses are those of aiokafka's latest versions.
+  Every broker that knows a JoinGroup with an instance id (version 5, Kafka 2.3) knows these versions too.
+  LeaveGroup needs no id, since static members do not leave.
+- OffsetFetch that requires stable offsets (KIP-447, Kafka 2.5), as Java always does. A broker of Kafka 4
+  that takes over a group answers other requests from what its replicas have confirmed so far. For a second
+  or longer that may be less than what the coordinator before it has accepted.
 """
 
 from __future__ import annotations
@@ -29,7 +33,18 @@ from aiokafka.conn import CloseReason
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.coordinator.protocol import ConsumerProtocol
 from aiokafka.protocol import api, commit, group
-from aiokafka.protocol.types import Array, Int32, Int64, Schema, String
+from aiokafka.protocol.types import (
+    Array,
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Int64,
+    Schema,
+    String,
+    TaggedFields,
+)
 from aiokafka.util import wait_for
 
 from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
@@ -49,6 +64,7 @@ _JOINING = 2
 
 _UNKNOWN_LEADER_EPOCH = -1
 _OFFSET_FETCH = 9
+_UNSTABLE_OFFSET_COMMIT = 88
 
 
 def _newest(request: Any) -> Any:
@@ -185,16 +201,42 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
         try:
             if connection == _JOINING:
                 await self._open_for_joining(node_id)
+            if request.API_KEY == _OFFSET_FETCH:
+                request = await self._of_stable_offsets(node_id, request)
             response = await self._client.send(node_id, request, group=connection)
         except Errors.KafkaError as error:
             self._does_not_answer(node_id, error)
-        if response.API_KEY == _OFFSET_FETCH and (code := int(getattr(response, "error_code", 0))):
-            # The error code of the response as a whole, in the version that aiokafka uses from 0.13 on.
-            # aiokafka ignores it, and takes the response for "nothing is committed".
+        if response.API_KEY == _OFFSET_FETCH:
+            self._check_offset_fetch(response)
+        return response
+
+    # ---- committed offsets
+
+    async def _of_stable_offsets(self, node_id: int, request: Any) -> Any:
+        """aiokafka's OffsetFetch request as one that requires stable offsets, if the broker knows that."""
+        await self._client.ready(node_id, group=ConnectionGroup.COORDINATION)
+        connection = self._client._conns.get((node_id, ConnectionGroup.COORDINATION))
+        if connection is None:
+            return request
+        # Before aiokafka 0.13 the versions are one attribute further away.
+        versions = getattr(connection, "_version_info", connection)._versions
+        if versions.get(_OFFSET_FETCH, (0, 0))[1] < OffsetFetchRequest_v7.API_VERSION:
+            return request
+        asked = request.topics if hasattr(request, "topics") else request._partitions
+        topics: list[Any] = [(topic, partitions, {}) for topic, partitions in asked]
+        return OffsetFetchRequest_v7({}, self.group_id, topics, True, {})
+
+    def _check_offset_fetch(self, response: Any) -> None:
+        """Raise for what aiokafka's code does not know; it judges all other error codes of partitions."""
+        if code := int(getattr(response, "error_code", 0)):
+            # Of the response as a whole. aiokafka takes it for "nothing is committed".
             if coordinator_moved(code):
                 self.coordinator_dead()
             raise Errors.for_code(code)()
-        return response
+        if any(
+            code == _UNSTABLE_OFFSET_COMMIT for _, partitions in response.topics for *_, code in partitions
+        ):
+            raise _UnstableOffsetCommitError(f"group {self.group_id!r}: a transaction with offsets is open")
 
     # ---- the connection of joins
 
@@ -295,6 +337,10 @@ class _NoResponseError(Errors.KafkaTimeoutError):  # type: ignore[misc]
     retriable = True
 
 
+class _UnstableOffsetCommitError(Errors.KafkaError):  # type: ignore[misc]
+    retriable = True
+
+
 def _committed(tp: Any, offset: Any) -> tuple[int, int, int, str]:
     """The fields of a partition in an OffsetCommit request."""
     return tp.partition, offset.offset, _UNKNOWN_LEADER_EPOCH, offset.metadata
@@ -346,6 +392,7 @@ def close_silent_connections(client: Any, retry_backoff_s: float) -> None:
 
 _Struct: Any = getattr(api, "RequestStruct", api.Request)
 """From aiokafka 0.13 on, a `Request` chooses one of several structs."""
+_Response: Any = api.Response
 
 _NAME = String("utf-8")
 _OF_MEMBER = (
@@ -363,7 +410,7 @@ class _OneVersion(_Struct):  # type: ignore[misc]  # aiokafka has no types
     API_KEY = -1
     API_VERSION = -1
     SCHEMA = Schema()
-    RESPONSE_TYPE: Any = api.Response
+    RESPONSE_TYPE: Any = _Response
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> _OneVersion:
         """Check that the broker knows this version; aiokafka calls it from 0.13 on."""
@@ -399,4 +446,68 @@ class OffsetCommitRequest_v7(_OneVersion):
     SCHEMA = Schema(
         *_OF_MEMBER,
         ("topics", Array(("topic", _NAME), ("partitions", Array(*_COMMITTED_FIELDS)))),
+    )
+
+
+class _Fields(Schema):  # type: ignore[misc]
+    """Fields of which those with the name `_` are read and left out."""
+
+    def decode(self, data: Any) -> tuple[Any, ...]:
+        values = super().decode(data)
+        return tuple(value for name, value in zip(self.names, values, strict=True) if name != "_")
+
+
+_COMPACT = CompactString("utf-8")
+
+
+class _OffsetFetchResponse_v7(_Response):  # type: ignore[misc]
+    """`topics` has the rows of aiokafka's versions: (topic, [(partition, offset, metadata, error code)])."""
+
+    API_KEY = _OFFSET_FETCH
+    API_VERSION = 7
+    SCHEMA = Schema(
+        ("header_tags", TaggedFields),
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            CompactArray(
+                _Fields(
+                    ("topic", _COMPACT),
+                    (
+                        "partitions",
+                        CompactArray(
+                            _Fields(
+                                ("partition", Int32),
+                                ("offset", Int64),
+                                ("_", Int32),  # the leader's epoch
+                                ("metadata", _COMPACT),
+                                ("error_code", Int16),
+                                ("_", TaggedFields),
+                            )
+                        ),
+                    ),
+                    ("_", TaggedFields),
+                )
+            ),
+        ),
+        ("error_code", Int16),
+        ("tags", TaggedFields),
+    )
+
+
+class OffsetFetchRequest_v7(_OneVersion):
+    """A flexible version. The tags of its headers are fields here: aiokafka 0.10 has plain headers alone."""
+
+    API_KEY = _OFFSET_FETCH
+    API_VERSION = 7
+    RESPONSE_TYPE = _OffsetFetchResponse_v7
+    SCHEMA = Schema(
+        ("header_tags", TaggedFields),
+        ("group", _COMPACT),
+        (
+            "topics",
+            CompactArray(("topic", _COMPACT), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)),
+        ),
+        ("require_stable", Boolean),
+        ("tags", TaggedFields),
     )

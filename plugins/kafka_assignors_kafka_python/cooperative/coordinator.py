@@ -30,6 +30,7 @@ from typing import Any
 
 from kafka import errors as Errors
 from kafka.coordinator import base  # where 3.0.0 has them too
+from kafka.protocol.consumer import IsolationLevel
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
@@ -70,6 +71,10 @@ class CooperativeCoordinator(WatchingCoordinator):
         `settings` are those of kafka-python's coordinator; `rack` is the member's rack for the group.
         """
         super().__init__(stock._client, stock._subscription, **{**settings, "metrics": None})
+        # kafka-python's coordinator reads it for OffsetFetch alone, which then requires stable offsets
+        # (KIP-447), as Java's always does. Otherwise a broker of Kafka 4 that has just taken over the group
+        # may answer with older offsets than were accepted.
+        self._isolation_level = IsolationLevel.READ_COMMITTED
         metrics = self.take_over_metrics(stock)
         self._fetcher = fetcher
         self._member = MemberState(

@@ -55,6 +55,7 @@ _TOUCHED_OF_COORDINATOR = (
     "_invoke_completed_offset_commit_callbacks",
     "completed_offset_commits",
     "_commit_offsets_async_on_complete",  # replaced
+    "_isolation_level",  # replaced: it makes OffsetFetch require stable offsets, and does nothing else
     "_offset_fetch_futures",  # {partitions: the future of their committed offsets}
     "_manager.call_soon",
     "_manager.wait_for",
