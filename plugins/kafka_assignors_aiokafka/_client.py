@@ -21,7 +21,9 @@ before they are used; the fetcher and the client are aiokafka's own. Beside what
     AIOKafkaClient          send(group=…) (any number names a connection; 0 and 1 are aiokafka's), _conns,
                             force_metadata_update, _metadata_update (replaced on the instance)
     AIOKafkaConnection      _request_timeout (longer for joins), _last_action (when the last response came),
-                            _writer, send, close (a commit is written to the open connection itself)
+                            _writer, send, close (a commit is written to the open connection itself),
+                            _versions, _version_info (the versions of each request that the broker knows)
+    OffsetFetchRequest      topics, or _partitions (0.13 on)
     others                  conn.CloseReason, util.wait_for, protocol.api's bases of requests and responses
 """
 
