@@ -96,8 +96,7 @@ class Leader:
     async def lead(
         self, assignor: Assignor, joined: JoinGroupResponse, *, waits: bool
     ) -> EncodedAssignments | None:
-        """The assignment of each member; None if the member is out of the group before it is made, or closes
-        before it knows the group's topics.
+        """The assignment of each member; None if the member is out of the group before it is made.
 
         With `waits` it waits for newer metadata also of the topics that the client knows. Raises what the
         strategy or the client raises.
@@ -142,9 +141,7 @@ class Leader:
         members: DecodedMembers = await in_thread(assignor.read_members, joined.members)
         racks = assignor.must_follow_racks(member.rack for member in members.members)
         await client.watch(members.topics, racks=racks, waits=waits)
-        if client.member.closing and None in map(client.partition_count, members.topics):
-            # The close may have ended the request for their metadata. Without them the assignment would take
-            # partitions from members that go on; they get another one when this member has left.
+        if not self._is_member(joined):  # A close ends the request for metadata.
             return None
         topics = partial(client.remember_topics(), members.topics)
         if assignor.weights is not None:
