@@ -20,16 +20,8 @@ def test_a_run_forgets_the_results_of_the_one_before_and_keeps_the_exit_code(tmp
     assert read_results(tmp_path) == [GOOD]
     script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from compat_tests.matrix import Result; "
     script += f"from pathlib import Path; {BAD!r}.write(Path({str(tmp_path)!r})); sys.exit(3)"
-    command = [
-        sys.executable,
-        "-m",
-        "compat_tests.matrix",
-        "run",
-        str(tmp_path),
-        sys.executable,
-        "-c",
-        script,
-    ]
+    command = [sys.executable, "-m", "compat_tests.matrix", "run", str(tmp_path)]
+    command += [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 3
     assert GOOD.environment not in done.stdout

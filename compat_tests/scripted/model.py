@@ -108,6 +108,13 @@ class Group:
         """The requests of this API, from the `since`-th of all requests on."""
         return [request for request in self.requests[since:] if request.api == api]
 
+    def fetched_from(self, partition: int) -> list[int]:
+        """The offsets at which this partition of a topic was fetched."""
+        topics = (topic for request in self.sent("Fetch") for topic in request.body.topics)
+        return [
+            one.fetch_offset for topic in topics for one in topic.partitions if one.partition == partition
+        ]
+
     async def until(self, condition: Callable[[], Any], limit_s: float = HANG_S) -> None:
         """Wait until the condition is true; it is checked at each request and each response."""
         if condition():

@@ -132,18 +132,19 @@ def test_a_commit_has_the_leader_epoch_of_its_offset(broker: ScriptedBroker) -> 
         assert (one.committed_offset, one.committed_leader_epoch, one.committed_metadata) == (5, 7, "mine")
 
 
-def fetched(request: Request) -> dict[int, int]:
-    """The fetch offset of each partition in a Fetch request."""
-    return {one.partition: one.fetch_offset for topic in request.body.topics for one in topic.partitions}
-
-
 def test_a_fetch_of_the_old_log_that_is_answered_late_brings_no_record_and_a_pause_goes_on(
     broker: ScriptedBroker,
 ) -> None:
     old, paused = TopicPartition("orders", 0), TopicPartition("orders", 1)
     group = broker.group("recreated", {"orders": 2}, nodes=2)
     released = asyncio.Event()
-    group.answer("Fetch", Held(released), when=lambda request: old.partition in fetched(request))
+
+    def is_of_old(request: Request) -> bool:
+        return any(
+            one.partition == old.partition for topic in request.body.topics for one in topic.partitions
+        )
+
+    group.answer("Fetch", Held(released), when=is_of_old)
     with consuming(broker, group) as consumer:
         fetcher, states = consumer._fetcher, consumer._subscription.assignment
 
@@ -151,9 +152,7 @@ def test_a_fetch_of_the_old_log_that_is_answered_late_brings_no_record_and_a_pau
             reset = fetcher._reset_task
             return states[old] is not before and reset is not None and not reset.is_done
 
-        assert poll_until(
-            consumer, lambda _: any(old.partition in fetched(one) for one in group.sent("Fetch"))
-        )
+        assert poll_until(consumer, lambda _: group.fetched_from(old.partition))
         consumer.pause(paused)
         assert poll_until(consumer, lambda _: len(fetcher._under_way) == 1)  # The one that is held.
         before = states[old]
@@ -165,5 +164,4 @@ def test_a_fetch_of_the_old_log_that_is_answered_late_brings_no_record_and_a_pau
         # The user does not poll until both are answered.
         wait_for("a position", lambda: states[old].has_valid_position)
         assert poll_until(consumer, lambda delivered: old.partition in delivered)
-    offsets = [fetched(one)[old.partition] for one in group.sent("Fetch") if old.partition in fetched(one)]
-    assert offsets[:2] == [0, 0]
+    assert group.fetched_from(old.partition)[:2] == [0, 0]

@@ -227,13 +227,12 @@ async def test_rebalances_while_one_metadata_request_is_under_way_leave_no_tasks
     group.answer("Metadata", Never(), times=math.inf)
     tasks = user.client.consumer._coordinator._net._pending_tasks
 
-    async def rebalance() -> int:
-        since = len(group.requests)
+    async def rebalance(since: int) -> int:
         group.begin_rebalance()
         await group.until(lambda: group.sent("SyncGroup", since=since))
         return len(tasks)
 
-    waiting = [await rebalance() for _ in range(20)]
+    waiting = [await rebalance(len(group.requests)) for _ in range(20)]
     assert waiting[-1] < waiting[0] + 10
 
 

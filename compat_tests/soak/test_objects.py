@@ -97,9 +97,6 @@ class TestKafkaPython(ObjectScenarios):
         generation = consumer._coordinator._generation
         return generation.member_id, generation.generation_id
 
-    def rest(self) -> None:
-        pass
-
     def commit_at_once(self, consumer: Any) -> None:
         answers: list[object] = []
         for offset in range(10):
