@@ -12,8 +12,8 @@ member needs. The fields are those of `HeartbeatRequest.json`, `OffsetCommitRequ
   Every broker that knows a JoinGroup with an instance id (version 5, Kafka 2.3) knows these versions too.
   LeaveGroup needs no id, since static members do not leave.
 - OffsetFetch that requires stable offsets (KIP-447, Kafka 2.5), as Java always does. A broker of Kafka 4
-  that takes over a group answers other requests from what its replicas have confirmed so far. For a second
-  or longer that may be less than what the coordinator before it has accepted.
+  that takes over a group answers other requests from what its replicas have confirmed so far. For about a
+  second that may be less than what the coordinator before it has accepted.
 """
 
 from __future__ import annotations
@@ -210,12 +210,16 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             self._check_offset_fetch(response)
         return response
 
+    async def _opened(self, node_id: int, connection: int) -> Any:
+        """The connection, which is opened if it is not open; None if that fails."""
+        await self._client.ready(node_id, group=connection)
+        return self._client._conns.get((node_id, connection))
+
     # ---- committed offsets
 
     async def _of_stable_offsets(self, node_id: int, request: Any) -> Any:
         """aiokafka's OffsetFetch request as one that requires stable offsets, if the broker knows that."""
-        await self._client.ready(node_id, group=ConnectionGroup.COORDINATION)
-        connection = self._client._conns.get((node_id, ConnectionGroup.COORDINATION))
+        connection = await self._opened(node_id, ConnectionGroup.COORDINATION)
         if connection is None:
             return request
         # Before aiokafka 0.13 the versions are one attribute further away.
@@ -246,8 +250,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
         A member that gives up earlier rejoins with another claim, and the whole group starts again.
         """
         self._joining_id = node_id
-        await self._client.ready(node_id, group=_JOINING)
-        connection = self._client._conns.get((node_id, _JOINING))
+        connection = await self._opened(node_id, _JOINING)
         if connection is not None:
             patience_s = self._rebalance_timeout_ms / 1000 + _BEYOND_REBALANCE_S
             connection._request_timeout = max(connection._request_timeout, patience_s)
@@ -458,6 +461,17 @@ class _Fields(Schema):  # type: ignore[misc]
 
 
 _COMPACT = CompactString("utf-8")
+_FETCHED_PARTITION = _Fields(
+    ("partition", Int32),
+    ("offset", Int64),
+    ("_", Int32),  # the leader's epoch
+    ("metadata", _COMPACT),
+    ("error_code", Int16),
+    ("_", TaggedFields),
+)
+_FETCHED_TOPIC = _Fields(
+    ("topic", _COMPACT), ("partitions", CompactArray(_FETCHED_PARTITION)), ("_", TaggedFields)
+)
 
 
 class _OffsetFetchResponse_v7(_Response):  # type: ignore[misc]
@@ -468,28 +482,7 @@ class _OffsetFetchResponse_v7(_Response):  # type: ignore[misc]
     SCHEMA = Schema(
         ("header_tags", TaggedFields),
         ("throttle_time_ms", Int32),
-        (
-            "topics",
-            CompactArray(
-                _Fields(
-                    ("topic", _COMPACT),
-                    (
-                        "partitions",
-                        CompactArray(
-                            _Fields(
-                                ("partition", Int32),
-                                ("offset", Int64),
-                                ("_", Int32),  # the leader's epoch
-                                ("metadata", _COMPACT),
-                                ("error_code", Int16),
-                                ("_", TaggedFields),
-                            )
-                        ),
-                    ),
-                    ("_", TaggedFields),
-                )
-            ),
-        ),
+        ("topics", CompactArray(_FETCHED_TOPIC)),
         ("error_code", Int16),
         ("tags", TaggedFields),
     )
