@@ -100,4 +100,5 @@ async def test_a_start_waits_for_offsets_that_the_coordinator_has_to_confirm(
     assert await user.consumes()
     asked = group.sent("OffsetFetch")
     assert {request.body.require_stable for request in asked} == {stable}
+    assert max(request.version for request in asked) <= newest
     assert min(group.fetched_from(1)) == 3

@@ -138,13 +138,7 @@ def test_a_fetch_of_the_old_log_that_is_answered_late_brings_no_record_and_a_pau
     old, paused = TopicPartition("orders", 0), TopicPartition("orders", 1)
     group = broker.group("recreated", {"orders": 2}, nodes=2)
     released = asyncio.Event()
-
-    def is_of_old(request: Request) -> bool:
-        return any(
-            one.partition == old.partition for topic in request.body.topics for one in topic.partitions
-        )
-
-    group.answer("Fetch", Held(released), when=is_of_old)
+    group.answer("Fetch", Held(released), when=lambda one: old.partition in partitions_of(one))
     with consuming(broker, group) as consumer:
         fetcher, states = consumer._fetcher, consumer._subscription.assignment
 
