@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -68,14 +70,29 @@ def without_progress(stderr: str) -> str:
     return "".join(line for line in lines if not line.endswith(" …\n") or ": error: " in line)
 
 
+def assert_one_error(stderr: str, *parts: str) -> None:
+    """Assert that an error of one line is all but progress, and that it contains all `parts`."""
+    error = without_progress(stderr)
+    assert error.startswith("kafka-assignors: error: ")
+    assert error.count("\n") == 1
+    for part in parts:
+        assert part in error
+
+
 def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
     """Assert exit code 2, an empty stdout, and one line on stderr that contains all `parts`."""
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("kafka-assignors: error: ")
-    for part in parts:
-        assert part in done.stderr
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert_one_error(done.stderr, *parts)
+
+
+def refusal(*arguments: object) -> str:
+    """The error with which a command refuses its arguments: one line beside progress, nothing on stdout."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*map(str, arguments)])
+    assert (code, out.getvalue()) == (2, ""), err.getvalue()
+    assert_one_error(err.getvalue())
+    return without_progress(err.getvalue())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
@@ -85,8 +102,7 @@ def test_a_full_disk_is_one_line_and_no_verdict(arguments: tuple[str, ...], tmp_
     with open("/dev/full", "w") as full:
         done = run(*arguments, stdout=full, cwd=tmp_path)
     assert done.returncode == 2
-    full_disk = "kafka-assignors: error: cannot write to stdout: No space left on device\n"
-    assert without_progress(done.stderr) == full_disk
+    assert_one_error(done.stderr, "kafka-assignors: error: cannot write to stdout: No space left on device\n")
 
 
 def test_a_closed_stream_is_an_error_of_data_and_takes_no_notes() -> None:
@@ -167,16 +183,10 @@ CLUSTER = ("--bootstrap-server", "b:1")
         (["watch", *CLUSTER, "--state", "/dev/null/x"], ["cannot write /dev/null/x"]),
     ],
 )
-def test_wrong_arguments_end_in_one_line(
-    arguments: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("kafka-assignors: error: ")
-    assert captured.err.count("\n") == 1
+def test_wrong_arguments_end_in_one_line(arguments: list[str], parts: list[str]) -> None:
+    error = refusal(*arguments)
     for part in parts:
-        assert part in captured.err
+        assert part in error
 
 
 def installed(folder: Path, entry_points: str) -> Path:
@@ -242,7 +252,7 @@ def test_a_strategy_that_ends_the_process_is_no_verdict(tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text(BROKEN)
     done = run("assign", "-", "--strategy", "ends:Ends", stdin=GROUP, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (70, "")
-    assert done.stderr.startswith("kafka-assignors: internal error: SystemExit: 1")
+    assert without_progress(done.stderr).startswith("kafka-assignors: internal error: SystemExit: 1")
 
 
 def test_a_closed_stdin_is_refused() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors_cli import files, main
-from tests.test_cli import GROUP, without_progress
+from tests.test_cli import GROUP, assert_one_error
 
 DEEP, DIGITS = 50_000, 5_000
 HOSTILE_TEXTS: dict[str, bytes] = {
@@ -71,9 +71,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> int:
     said = capsys.readouterr()
     assert code in (0, 1, 2), said.err
     if code == 2 and not said.out:
-        error = without_progress(said.err)
-        assert error.startswith("kafka-assignors: error: ")
-        assert error.count("\n") == 1
+        assert_one_error(said.err)
     if code == 1:
         assert said.out, "a verdict is always on stdout"
     return code

@@ -19,6 +19,7 @@ from kafka_assignors_ops.lint_command import report_renderables
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
 from tests.golden_tables.check import rendered
 from tests.hostile_names import NAMES, assert_harmless
+from tests.test_cli import assert_one_error
 from tests.test_cli_tables import LIVE, TOPIC
 
 
@@ -86,4 +87,4 @@ def test_errors_that_quote_it(name: str, tmp_path: Path, capsys: pytest.CaptureF
             assert main(["assign", *arguments]) == 2
             said = capsys.readouterr()
             assert_harmless(said.err)
-            assert said.err.count("\n") == 1
+            assert_one_error(said.err)

@@ -13,6 +13,7 @@ import pytest
 
 from kafka_assignors_cli import main
 from kafka_assignors_ops.lint import RULES
+from tests.test_cli import refusal
 from tools.lint_docs import PAGE, page_with_rules
 
 JAVA = "partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor\n"
@@ -39,12 +40,6 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def refusal(*arguments: object) -> str:
-    code, out, err = run(*arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1), (out, err)
-    return err.removeprefix("kafka-assignors: error: ").rstrip("\n")
-
-
 # ---- how it ends
 
 
@@ -63,7 +58,7 @@ def test_warnings_fail_if_one_is_strict_and_do_not_if_they_are_ignored(tmp_path:
     assert run(late)[0] == 0
     assert run(late, "--strict")[0] == 1
     assert run(late, "--strict", "--ignore", "heartbeat-interval")[0] == 0
-    assert "there is no rule 'heartbeats'" in refusal(late, "--ignore", "heartbeats")
+    assert "there is no rule 'heartbeats'" in refusal("lint", late, "--ignore", "heartbeats")
 
 
 def test_json_holds_the_same(tmp_path: Path) -> None:
@@ -106,7 +101,7 @@ def test_a_change_is_judged_against_today(tmp_path: Path) -> None:
 )
 def test_options_that_make_no_sense_are_refused(arguments: list[str], part: str, tmp_path: Path) -> None:
     file = str(write(tmp_path, "a.properties", JAVA))
-    assert part in refusal(*(file if argument == "FILE" else argument for argument in arguments))
+    assert part in refusal("lint", *(file if argument == "FILE" else argument for argument in arguments))
 
 
 # ---- files
@@ -165,7 +160,7 @@ def test_a_class_tells_the_client(text: str, client: str, tmp_path: Path) -> Non
 def test_an_invalid_settings_file_is_refused_with_the_setting(
     name: str, text: str, message: str, tmp_path: Path
 ) -> None:
-    assert message in refusal(write(tmp_path, name, text))
+    assert message in refusal("lint", write(tmp_path, name, text))
 
 
 # ---- the documentation

@@ -20,7 +20,7 @@ from kafka_assignors_replay import archive_command
 from kafka_assignors_replay.archive.run import ArchiveResult
 from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.replaying import folding_here
-from tests.test_cli import COMMAND, GROUP, read_all
+from tests.test_cli import COMMAND, GROUP, read_all, refusal
 from tests.test_cli_ci_formats import POLICY
 from tests.test_cli_groups import LIVE
 
@@ -117,10 +117,7 @@ def test_json_is_written_to_the_file_beside_the_text_or_alone_to_stdout_or_refus
     alone = capsys.readouterr().out
     assert values(alone) == values(file.read_text(encoding="utf-8"))
     # A file that cannot be written is refused before the work.
-    assert main([*arguments, "--json", str(inputs)]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert f"cannot write {inputs}: Is a directory" in shown.err
+    assert f"cannot write {inputs}: Is a directory" in refusal(*arguments, "--json", inputs)
 
 
 @pytest.mark.parametrize(

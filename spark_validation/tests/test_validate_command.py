@@ -14,6 +14,7 @@ from kafka_assignors_cli import main
 from kafka_assignors_replay import validate_command
 from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
+from tests.test_cli import refusal
 
 RULE = """
 [[rule]]
@@ -42,15 +43,6 @@ def policy(tmp_path: Path) -> Path:
 
 def run(*arguments: object) -> int:
     return main(["validate", *map(str, arguments)])
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The one line on stderr with which the command refuses."""
-    assert run(*arguments) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    [line] = said.err.strip().split("\n")
-    return line
 
 
 def test_a_policy_that_holds_ends_with_0_and_says_so(
@@ -105,17 +97,17 @@ def test_the_verdict_as_json_has_every_rule_and_group(history: Path, policy: Pat
     ],
 )
 def test_a_policy_that_cannot_be_read_is_refused_with_file_rule_and_key(
-    text: str, words: str, history: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+    text: str, words: str, history: Path, policy: Path
 ) -> None:
     policy.write_text(text, encoding="utf-8")
-    line = refusal(capsys, history, "--policy", policy)
+    line = refusal("validate", history, "--policy", policy)
     assert str(policy) in line
     assert words in line
 
 
-def test_missing_files_are_refused(tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "No such file" in refusal(capsys, tmp_path, "--policy", tmp_path / "none.toml")
-    assert "there is no such file or directory" in refusal(capsys, tmp_path / "none", "--policy", policy)
+def test_missing_files_are_refused(tmp_path: Path, policy: Path) -> None:
+    assert "No such file" in refusal("validate", tmp_path, "--policy", tmp_path / "none.toml")
+    assert "there is no such file or directory" in refusal("validate", tmp_path / "none", "--policy", policy)
 
 
 @pytest.mark.parametrize(
@@ -131,11 +123,10 @@ def test_missing_files_are_refused(tmp_path: Path, policy: Path, capsys: pytest.
     ],
 )
 def test_a_wrong_parameter_of_the_model_is_refused_by_name(
-    given: str, words: str, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+    given: str, words: str, tmp_path: Path, policy: Path
 ) -> None:
-    assert f"--pause: {words}" in refusal(capsys, tmp_path, "--policy", policy, "--pause", given).replace(
-        f"--pause {given}:", "--pause:"
-    )
+    line = refusal("validate", tmp_path, "--policy", policy, "--pause", given)
+    assert f"--pause: {words}" in line.replace(f"--pause {given}:", "--pause:")
 
 
 @pytest.mark.parametrize("engine", ["spark", "local"])
