@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 from aiokafka import TopicPartition
 
-from compat_tests.scripted.broker import VERSIONS, Held, Request
+from compat_tests.scripted.broker import VERSIONS, Code, Held, Request
 from compat_tests.scripted.model import LATEST_OFFSET, Group
 from compat_tests.scripted.users import TOPIC, User, each_client
 
 GOES, STAYS = TopicPartition("orders", 0), TopicPartition("orders", 1)
+UNSTABLE_OFFSET_COMMIT = 88
 TWO_PARTITIONS = {"topics": {"orders": 2}, "peer_leads": True}
 
 # No heartbeat waits behind the response that is held, on the same connection.
@@ -86,6 +88,22 @@ async def test_an_offset_that_was_committed_before_a_partition_went_does_not_cou
     finally:
         first.set()
         second.set()
+
+
+@each_client(of_group={**TWO_PARTITIONS, "assigned": [STAYS]})
+async def test_partitions_that_stay_are_consumed_while_a_transaction_has_offsets_of_a_new_one(
+    user: User, group: Group
+) -> None:
+    open_transactions = [GOES]
+    unstable = Code(UNSTABLE_OFFSET_COMMIT, in_partitions=True)
+    group.answer("OffsetFetch", unstable, times=math.inf, when=lambda _: bool(open_transactions))
+    group.assigned, since = [GOES, STAYS], len(group.requests)
+    assert await user.call("enforce_rebalance") == "ok"
+    await group.until(lambda: len(group.sent("OffsetFetch", since=since)) > 1)
+    assert await user.consumes(8)
+    assert not group.fetched_from(GOES.partition)
+    open_transactions.clear()
+    await group.until(lambda: group.fetched_from(GOES.partition))
 
 
 @pytest.mark.parametrize(("newest", "stable"), [(5, False), (7, True)], ids=["Kafka 2.4", "Kafka 2.5"])

@@ -72,6 +72,8 @@ _TOUCHED_OF_FETCHER = (
     "_create_fetch_waiter",  # replaced on the instance: the future that a call for records waits on
     # Replaced on the instance: (assignment, node, partitions). Of the assignment it uses `state_value` alone.
     "_update_fetch_positions",
+    # Replaced on the instance: what to do next. Of the assignment it uses `tps` and `state_value` alone.
+    "_get_actions_per_node",
     "_retry_backoff",  # seconds
     "_fetch_task",  # with `error_future`, the task that fetches
     "error_future",

@@ -54,6 +54,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
 
     def __init__(self, assignment: Assignment, *, held: bool) -> None:
         super().__init__(assignment)
+        self._looked_up: asyncio.Future[OffsetAndMetadata] | None = None
         self.paused_by_user = False
         self.departed = False
         self.hold(held=held)
@@ -84,8 +85,22 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
         self.hold(held=True)
         self._dismiss()
 
+    def knows_start(self, wake: Callable[[], None]) -> bool:
+        """Whether a position can be found without waiting for the committed offset.
+
+        If it cannot, the committed offset is looked up, and `wake` called when it is there.
+        """
+        if self.has_valid_position or self.awaiting_reset:
+            return True
+        if self._looked_up is None:
+            self._looked_up = self.fetch_committed()
+            self._looked_up.add_done_callback(lambda _: wake())
+        return self._looked_up.done()
+
     def fetch_committed(self) -> asyncio.Future[OffsetAndMetadata]:
-        committed: asyncio.Future[OffsetAndMetadata] = super().fetch_committed()
+        committed, self._looked_up = self._looked_up, None
+        if committed is None:
+            committed = super().fetch_committed()
         if self.departed:
             self._dismiss()
         return committed
@@ -141,6 +156,7 @@ class _States:
 
     def __init__(self, assignment: Any, partitions: Iterable[TopicPartition]) -> None:
         self._states = {tp: assignment.state_value(tp) for tp in partitions}
+        self.tps = self._states.keys()
 
     def state_value(self, tp: TopicPartition) -> Any:
         """As `Assignment.state_value`."""
@@ -272,7 +288,9 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
 
         Each call that begins to wait for records raises the pending error. A position applies only to the
         states that it was looked up for. A failed lookup raises in a call for records, and is repeated. (In
-        aiokafka it ends the fetch task, and the consumer delivers no more records.)
+        aiokafka it ends the fetch task, and the consumer delivers no more records.) The fetcher does not see
+        a partition before its committed offset is there: its broker would get no fetch for any other
+        partition, and an offset may take as long as a transaction.
 
         Args:
             unexpected: logs the exception of a failed lookup, and returns the error for the user.
@@ -280,6 +298,16 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         self._fetch_task = fetcher.error_future
         update_positions = fetcher._update_fetch_positions
         create_waiter = fetcher._create_fetch_waiter
+        get_actions = fetcher._get_actions_per_node
+
+        def wake() -> None:
+            fetcher._notify(fetcher._wait_consume_future)
+
+        def get_actions_per_node(assignment: Assignment) -> Any:
+            if isinstance(assignment, CooperativeAssignment):
+                known = [tp for tp in assignment.tps if assignment.state_value(tp).knows_start(wake)]
+                return get_actions(_States(assignment, known))
+            return get_actions(assignment)
 
         def create_fetch_waiter() -> asyncio.Future[None]:
             waiter: asyncio.Future[None] = create_waiter()
@@ -298,6 +326,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
 
         fetcher._create_fetch_waiter = create_fetch_waiter
         fetcher._update_fetch_positions = update_fetch_positions
+        fetcher._get_actions_per_node = get_actions_per_node
 
     def states_of(self, partitions: Iterable[TopicPartition]) -> _States:
         """The current states of these partitions; of all assigned partitions if `partitions` is empty."""
