@@ -10,39 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from kafka_assignors.group import Warmth
-from kafka_assignors.rebalance.events import (
-    AboutToCall,
-    AboutToJoin,
-    Action,
-    Announce,
-    Assigned,
-    CallDue,
-    CloseRequested,
-    CommitAbandoned,
-    CommitAnswered,
-    CommitRefused,
-    CommitRequested,
-    CommitsCanBeSent,
-    Event,
-    HeartbeatAnswered,
-    Install,
-    Joined,
-    JoinFailed,
-    ListenerReturned,
-    Lose,
-    Membership,
-    MembershipError,
-    Partitions,
-    PollIntervalChecked,
-    RejoinRequested,
-    Revoke,
-    SendCommit,
-    SendJoin,
-    SendLeave,
-    SendSync,
-    SubscriptionChanged,
-    SyncFailed,
-)
+from kafka_assignors.rebalance import events
+from kafka_assignors.rebalance.events import Action, Event, Membership, MembershipError, Partitions
 from kafka_assignors.rebalance.lease import NEVER, Lease, Settings
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
@@ -309,30 +278,32 @@ class Model:
             if not process.leaving:
                 warm = Warming(self.max_warming[here.index]) if self.max_warming else COLD
                 started = self._put(here, member=self._new_member(here.index), warm=warm)
-                yield Step(f"{name} starts", self._tell(started, SubscriptionChanged(self.topics)), False)
+                yield Step(
+                    f"{name} starts", self._tell(started, events.SubscriptionChanged(self.topics)), False
+                )
             return
         if member.call is not None and not member.call.is_running and member.may_call(NOW):
-            after = self._tell(here, AboutToCall())
+            after = self._tell(here, events.AboutToCall())
             yield self._at_once(Step(f"{name} calls its listener", after, True))
         if member.call is not None and member.call.is_running:
             asked = type(member.call.asked).__name__
-            after = self._tell(here, ListenerReturned())
+            after = self._tell(here, events.ListenerReturned())
             yield self._at_once(Step(f"{name}'s listener returns from {asked}", after, True))
         if member.must_join and process.join is None:
-            after = self._tell(here, AboutToJoin(self.protocol(here.index)))
+            after = self._tell(here, events.AboutToJoin(self.protocol(here.index)))
             yield self._at_once(Step(f"{name} is about to join", after, True))
         for unit in sorted(process.warm.running):
             warm, _ = process.warm.ended(unit).begin()
             after = self._put(here, warm=warm)
             if warm.unreported and not member.closing:
-                after = self._tell(after, RejoinRequested("warm"))
+                after = self._tell(after, events.RejoinRequested("warm"))
             yield self._at_once(Step(f"{name} has warmed {names_of(frozenset(unit))}", after, True))
         if "drain" in self.events and not process.warm.draining and not member.closing:
             warm = replace(process.warm, draining=True)
-            after = self._tell(self._put(here, warm=warm), RejoinRequested("drain"))
+            after = self._tell(self._put(here, warm=warm), events.RejoinRequested("drain"))
             yield _disturbance(f"{name} drains", after)
         if member.poll_interval_exceeded:
-            yield Step(f"{name} polls again", self._tell(here, PollIntervalChecked(NOW)), True)
+            yield Step(f"{name} polls again", self._tell(here, events.PollIntervalChecked(NOW)), True)
         if "commit" in self.events:
             yield from self._callers_steps(here, member)
         if member.closing:
@@ -340,14 +311,14 @@ class Model:
         if "crash" in self.events and not self._ghosts(here):
             yield _disturbance(f"{name} crashes", replace(here, process=Process(leaving=process.leaving)))
         if "close" in self.events and not self._ghosts(here):
-            yield _disturbance(f"{name} closes", self._tell(here, CloseRequested()))
+            yield _disturbance(f"{name} closes", self._tell(here, events.CloseRequested()))
         if "poll" in self.events and not self._ghosts(here):
-            after = self._tell(here, PollIntervalChecked(polled_at=-2))
+            after = self._tell(here, events.PollIntervalChecked(polled_at=-2))
             if after != here:
                 yield _disturbance(f"{name} exceeds the poll interval", after)
         if "subscribe" in self.events:
             topics = self.topics if member.topics != self.topics else frozenset({"p"})
-            after = self._tell(here, SubscriptionChanged(topics))
+            after = self._tell(here, events.SubscriptionChanged(topics))
             yield _disturbance(f"{name} subscribes to {'+'.join(sorted(topics))}", after)
 
     def _network_steps(self, here: Here) -> Iterator[Step]:
@@ -383,7 +354,7 @@ class Model:
         heartbeat = here.process.heartbeat
         assert heartbeat is not None
         assert heartbeat.answer is not None
-        event = HeartbeatAnswered(heartbeat.membership, heartbeat.answer, heartbeat.sent_at)
+        event = events.HeartbeatAnswered(heartbeat.membership, heartbeat.answer, heartbeat.sent_at)
         after = self._tell(self._put(here, heartbeat=None), event)
         return Step(f"{here.name} learns of its heartbeat: {heartbeat.answer.name}", after, True)
 
@@ -393,31 +364,31 @@ class Model:
             return
         empty = self._put(here, join=None)
         if isinstance(sent, JoinAnswered):
-            event: Event = Joined(sent.attempt, sent.reply.membership)
+            event: Event = events.Joined(sent.attempt, sent.reply.membership)
             if sent.reply.answer is not MembershipError.NONE:
-                event = JoinFailed(sent.attempt, sent.reply.answer)
+                event = events.JoinFailed(sent.attempt, sent.reply.answer)
             yield self._at_once(Step(f"{name} gets its JoinGroup answer", self._tell(empty, event), True))
         elif isinstance(sent, SyncAnswered):
-            event = Assigned(sent.membership, sent.reply.partitions, sent.sent_at)
+            event = events.Assigned(sent.membership, sent.reply.partitions, sent.sent_at)
             if sent.reply.answer is not MembershipError.NONE:
-                event = SyncFailed(sent.membership, sent.reply.answer)
+                event = events.SyncFailed(sent.membership, sent.reply.answer)
             got = (
                 names_of(sent.reply.partitions)
                 if sent.reply.answer is MembershipError.NONE
                 else sent.reply.answer.name
             )
             told = self._tell(empty, event)
-            if isinstance(event, Assigned):
+            if isinstance(event, events.Assigned):
                 told = self._listed(told, sent.membership, sent.reply)
             yield Step(f"{name} gets its SyncGroup answer: {got}", told, True)
         elif not sent.arrived:
             yield self._arriving(here, sent)
         if "lose" in self.events:
             if isinstance(sent, (JoinSent, JoinAnswered)):
-                failed: Event = JoinFailed(sent.attempt, MembershipError.OTHER)
+                failed: Event = events.JoinFailed(sent.attempt, MembershipError.OTHER)
             else:
-                failed = SyncFailed(sent.membership, MembershipError.OTHER)
-            what = "JoinGroup" if isinstance(failed, JoinFailed) else "SyncGroup"
+                failed = events.SyncFailed(sent.membership, MembershipError.OTHER)
+            what = "JoinGroup" if isinstance(failed, events.JoinFailed) else "SyncGroup"
             how = "answer" if not isinstance(sent, (JoinSent, SyncSent)) or sent.arrived else "request"
             yield _disturbance(f"{name}'s {what} {how} is lost", self._tell(empty, failed))
 
@@ -460,13 +431,13 @@ class Model:
                 wanted |= member.call.asked.partitions & member.owned
             java = self.kind(here.index) == "java" and (member.phase is not Phase.IDLE or process.commit)
             if wanted and not java:
-                after = self._tell(self._put(here, wanted=wanted), CommitRequested(wanted))
+                after = self._tell(self._put(here, wanted=wanted), events.CommitRequested(wanted))
                 yield _disturbance(f"{name} commits {names_of(wanted)}", after)
         if "abandon" not in self.events:
             return
         if process.wanted:
             left = self._put(here, wanted=NOTHING, overtaken=NOTHING)
-            after = self._tell(left, CommitAbandoned(process.wanted))
+            after = self._tell(left, events.CommitAbandoned(process.wanted))
             yield _disturbance(f"{name} waits no longer for what is not sent", after)
         if process.commit is not None and not process.commit.abandoned:
             after = self._put(here, commit=process.commit._replace(abandoned=True))
@@ -476,7 +447,7 @@ class Model:
         process, name = here.process, here.name
         sent = process.commit
         if process.member is not None and process.member.can_commit:
-            after = self._tell(here, CommitsCanBeSent(self._every_partition))
+            after = self._tell(here, events.CommitsCanBeSent(self._every_partition))
             yield Step(f"{name}'s commit can be written", after, True)
         if sent is None:
             return
@@ -506,7 +477,7 @@ class Model:
         here = self._put(
             here, commit=None, wanted=wanted | mine, overtaken=overtaken | (sent.overtaken & mine - wanted)
         )
-        here = self._tell(here, CommitAnswered(sent.membership, sent.answer, again))
+        here = self._tell(here, events.CommitAnswered(sent.membership, sent.answer, again))
         member = here.process.member
         if member is not None and sent.answer is MembershipError.OTHER:
             waiting = member.commits.waiting
@@ -538,16 +509,16 @@ class Model:
         before = here.process.member
         assert before is not None
         member, actions = before.handle(event, NOW)
-        if not before.owned <= member.owned and Install(member.owned) not in actions:
+        if not before.owned <= member.owned and events.Install(member.owned) not in actions:
             raise Violation(f"{here.name} gives a partition up without saying what it has left")
-        if isinstance(event, ListenerReturned) and member.owned & before.being_revoked:
+        if isinstance(event, events.ListenerReturned) and member.owned & before.being_revoked:
             raise Violation(f"{here.name} keeps what its listener was told to give up")
         here = self._put(here, member=member, warm=_looked(here.process.warm, member))
         for action in actions:
             here = self._act(here, action, before.owned)
-        announces = member.call is not None and isinstance(member.call.asked, Announce)
-        if announces and CallDue(NOTHING) in actions and "late" not in self.events:
-            return self._tell(self._tell(here, AboutToCall()), ListenerReturned())
+        announces = member.call is not None and isinstance(member.call.asked, events.Announce)
+        if announces and events.CallDue(NOTHING) in actions and "late" not in self.events:
+            return self._tell(self._tell(here, events.AboutToCall()), events.ListenerReturned())
         if member.phase is Phase.CLOSED:
             here = replace(here, process=Process(leaving=here.process.leaving))
         return here
@@ -556,35 +527,35 @@ class Model:
         member = here.process.member
         assert member is not None
         match action:
-            case SendJoin(attempt, membership, claimed, _):
+            case events.SendJoin(attempt, membership, claimed, _):
                 if not membership.member_id:
                     # MEMBER_ID_REQUIRED: the coordinator gives out a member id in the same step.
-                    failed = JoinFailed(attempt, MembershipError.OTHER, self._unused_id(here))
-                    return self._tell(self._tell(here, failed), AboutToJoin(self.protocol(here.index)))
+                    failed = events.JoinFailed(attempt, MembershipError.OTHER, self._unused_id(here))
+                    return self._tell(self._tell(here, failed), events.AboutToJoin(self.protocol(here.index)))
                 foreign = {unit for unit in here.process.warm.listed if unit[0][0] not in member.topics}
                 warm, warmth = _ended(here.process.warm.without(frozenset(foreign))).joining()
                 said = None if warmth is None else _said(warmth)
                 claim = Claim(member.topics, claimed, membership.generation, said)
                 return self._put(here, warm=warm, join=JoinSent(attempt, membership, claim, False))
-            case Revoke() if not member.in_group:
+            case events.Revoke() if not member.in_group:
                 raise Violation(f"{here.name} calls revoked what was lost")
-            case Revoke() if self._is_gone(here):
+            case events.Revoke() if self._is_gone(here):
                 raise Violation(f"{here.name} calls revoked after the coordinator has removed it")
-            case Revoke() | Lose() if not action.partitions <= member.owned:
+            case events.Revoke() | events.Lose() if not action.partitions <= member.owned:
                 raise Violation(f"{here.name} is told of the end of what it does not own")
-            case Lose() if action.partitions != member.owned:
+            case events.Lose() if action.partitions != member.owned:
                 raise Violation(f"{here.name} keeps a part of what was lost")
-            case SendSync(membership):
+            case events.SendSync(membership):
                 return self._put(here, join=SyncSent(membership, NOW, False))
-            case SendCommit(membership, partitions):
+            case events.SendCommit(membership, partitions):
                 return self._written(here, Commit(membership, partitions, None))
-            case CommitRefused(partitions):
+            case events.CommitRefused(partitions):
                 process = here.process
                 left = {"wanted": process.wanted - partitions, "overtaken": process.overtaken - partitions}
                 return self._put(here, **left)
-            case SendLeave(member_id):
+            case events.SendLeave(member_id):
                 return self._put(here, leaving=tuple(sorted({*here.process.leaving, member_id})))
-            case Install(partitions) if (added := partitions - owned) and self._is_current(here):
+            case events.Install(partitions) if (added := partitions - owned) and self._is_current(here):
                 mine = received(here.process, here.index, (), added)
                 return replace(here, process=mine, installed=here.installed | added)
             case _:
