@@ -20,10 +20,14 @@ Calls = tuple[tuple[Call, ...], tuple[Call, ...]]
 """The calls made in place, and the calls made alone."""
 
 
+def _each(method: str, *arguments_of_each: tuple[Any, ...], **options: Any) -> list[Call]:
+    """A call of the method with each of these arguments."""
+    return [of(method, *arguments, **options) for arguments in arguments_of_each]
+
+
 def _look(*methods: str, **options: Any) -> list[Call]:
-    return [
-        of(method, argument, **options) for method in methods for argument in (P0, UNASSIGNED, None, "orders")
-    ]
+    one_of_each = (P0,), (UNASSIGNED,), (None,), ("orders",)
+    return [call for method in methods for call in _each(method, *one_of_each, **options)]
 
 
 CONSTRUCTING = tuple(
@@ -58,52 +62,26 @@ _QUERIES = [
     of("subscription"),
     of("paused"),
     of("topics"),
-    of("partitions_for_topic", ORDERS),
-    of("partitions_for_topic", TopicName("nowhere")),
-    of("partitions_for_topic", None),
-    of("beginning_offsets", [P0]),
-    of("beginning_offsets", []),
-    of("beginning_offsets", None),
-    of("end_offsets", [P0, P1]),
-    of("end_offsets", []),
-    of("end_offsets", "orders"),
-    of("offsets_for_times", {P0: 0}),
-    of("offsets_for_times", {P0: -1}),
-    of("offsets_for_times", {P0: HUGE}),
-    of("offsets_for_times", {P0: "now"}),
-    of("offsets_for_times", {}),
-    of("offsets_for_times", None),
+    *_each("partitions_for_topic", (ORDERS,), (TopicName("nowhere"),), (None,)),
+    *_each("beginning_offsets", ([P0],), ([],), (None,)),
+    *_each("end_offsets", ([P0, P1],), ([],), ("orders",)),
+    *_each("offsets_for_times", ({P0: 0},), ({P0: -1},), ({P0: HUGE},), ({P0: "now"},), ({},), (None,)),
 ]
+
+_NO_OR_ONE = (P0,), (), (UNASSIGNED,), (None,)
+"""Arguments of methods that take any number of partitions."""
 
 _IN_PLACE = [
     *_QUERIES,
     *_look("highwater", "committed", "position"),
-    of("seek", P0, 1),
-    of("seek", P0, 0),
-    of("seek", P0, HUGE),
-    of("seek", P0, 3),
-    of("seek", P0, -1),
-    of("seek", P0, "1"),
-    of("seek", P0, None),
-    of("seek", UNASSIGNED, 1),
-    of("seek", None, 1),
-    of("seek", P0, 3),
-    *(
-        of(method, *arguments)
-        for method in ("seek_to_beginning", "seek_to_end")
-        for arguments in ((P0,), (), (UNASSIGNED,), (None,), ("orders",))
-    ),
-    of("pause", P0),
-    of("pause", UNASSIGNED),
-    of("pause", None),
-    of("pause"),
-    of("resume", P0),
-    of("resume", UNASSIGNED),
-    of("resume", None),
-    of("resume"),
+    *_each("seek", (P0, 1), (P0, 0), (P0, HUGE), (P0, 3), (P0, -1), (P0, "1"), (P0, None)),
+    *_each("seek", (UNASSIGNED, 1), (None, 1), (P0, 3)),
+    *_each("seek_to_beginning", *_NO_OR_ONE, ("orders",)),
+    *_each("seek_to_end", *_NO_OR_ONE, ("orders",)),
+    *_each("pause", (P0,), (UNASSIGNED,), (None,), ()),
+    *_each("resume", (P0,), (UNASSIGNED,), (None,), ()),
     of("assign", None),
-    of("subscribe"),
-    of("subscribe", None),
+    *_each("subscribe", (), (None,)),
     of("subscribe", [ORDERS], listener="listener"),
     of("subscribe", [ORDERS], pattern="^orders"),
     of("subscribe", pattern="("),
@@ -114,30 +92,24 @@ UNSENDABLE_SEEK = of("seek", P0, 2**64)
 
 _ALONE = [
     UNSENDABLE_SEEK,
-    of("assign", [P0]),
-    of("assign", []),
-    of("assign", ["orders"]),
-    of("assign", [ELSEWHERE, UNASSIGNED]),
-    of("subscribe", [ORDERS]),
-    of("subscribe", [TopicName("elsewhere")]),
-    of("subscribe", [ORDERS, TopicName("nowhere")]),
+    *_each("assign", ([P0],), ([],), (["orders"],), ([ELSEWHERE, UNASSIGNED],)),
+    *_each("subscribe", ([ORDERS],), ([TopicName("elsewhere")],), ([ORDERS, TopicName("nowhere")],)),
     of("subscribe", [ORDERS], listener=Given("another listener")),
     of("subscribe", pattern=Given("pattern")),
     of("unsubscribe"),
-    of("subscribe", [None]),
-    of("subscribe", ORDERS),
+    *_each("subscribe", ([None],), (ORDERS,)),
 ]
 
 
 def _commits(*offsets: object, **options: Any) -> list[Call]:
-    return [of("commit", each, **options) for each in offsets]
+    return _each("commit", *((each,) for each in offsets), **options)
 
 
 AIOKAFKA: Calls = (
     (
         *_IN_PLACE,
         *_look("last_stable_offset", "last_poll_timestamp"),
-        *(of("seek_to_committed", *arguments) for arguments in ((P0,), (), (UNASSIGNED,), (None,))),
+        *_each("seek_to_committed", *_NO_OR_ONE),
         of("commit"),
         *_commits({P0: 1}, {P0: 2, P1: 2}, {P0: (3, "mark")}, {}, {P0: -1}, {P0: "1"}, {P0: None}, "offsets"),
         *_commits(
@@ -159,10 +131,7 @@ AIOKAFKA: Calls = (
     (
         *_ALONE,
         of("drain", timeout_ms=50),
-        of("getone"),
-        of("getone", P0),
-        of("getone", UNASSIGNED),
-        of("getone", None),
+        *_each("getone", (), (P0,), (UNASSIGNED,), (None,)),
         of("getmany"),
         of("getmany", timeout_ms=50),
         of("getmany", timeout_ms=-1),
@@ -198,9 +167,7 @@ KAFKA_PYTHON: Calls = (
         ),
         of("commit", timeout_ms=A_WHILE),
         of("commit", {P0: Offset(1)}, timeout_ms=-1),
-        of("commit_async", {P0: Offset(1)}),
-        of("commit_async", {P0: 1}),
-        of("commit_async"),
+        *_each("commit_async", ({P0: Offset(1)},), ({P0: 1},), ()),
         of("committed", P0, timeout_ms=A_WHILE),
         of("group_metadata", only_type=True),
         of("metrics", only_type=True),
@@ -219,15 +186,12 @@ KAFKA_PYTHON: Calls = (
     ),
     (
         *_ALONE,
-        *(of("seek_to_end", *arguments) for arguments in ((P0,), (), (UNASSIGNED,), (None,))),
+        *_each("seek_to_end", *_NO_OR_ONE),
         of("commit_async", {P0: Offset(2)}, callback=Given("callback")),
         of("assign", None),
         # These calls break the connection to the coordinator.
-        of("commit", {P0: Offset("1")}, timeout_ms=A_WHILE),
-        of("commit", {P0: Offset(None)}, timeout_ms=A_WHILE),
-        of("commit", {P0: Offset(2**64)}, timeout_ms=A_WHILE),
-        of("commit_async", {P0: Offset(None)}),
-        of("commit_async", {P0: Offset(1, LONG_TEXT)}),
+        *_commits({P0: Offset("1")}, {P0: Offset(None)}, {P0: Offset(2**64)}, timeout_ms=A_WHILE),
+        *_each("commit_async", ({P0: Offset(None)},), ({P0: Offset(1, LONG_TEXT)},)),
         of("drain", timeout_ms=50),
         of("poll"),
         of("poll", timeout_ms=A_WHILE),
