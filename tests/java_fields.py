@@ -10,17 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compat_tests.support.group_records import encode_group_metadata, encode_key
+from kafka_assignors import wire
 from kafka_assignors.strategies import CooperativeSticky, MemberContext
-from kafka_assignors.wire import (
-    ConsumerAssignment,
-    Subscription,
-    decode_assignment,
-    decode_member,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-    encode_user_data,
-)
 from kafka_assignors.wire.consumer_protocol import encode_sticky_user_data
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
@@ -43,17 +34,17 @@ def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
     """The bytes that our codecs write for these fields."""
     if kind == "subscription":
         topics, data = tuple(fields["topics"]), bytes.fromhex(fields["user_data"] or "")
-        return encode_subscription(
-            Subscription(version, topics, data, fields["owned"], fields["generation"], fields["rack"])
+        return wire.encode_subscription(
+            wire.Subscription(version, topics, data, fields["owned"], fields["generation"], fields["rack"])
         )
     if kind == "assignment":
         data = bytes.fromhex(fields["user_data"] or "")
-        return encode_assignment(ConsumerAssignment(version, fields["partitions"], data))
+        return wire.encode_assignment(wire.ConsumerAssignment(version, fields["partitions"], data))
     if kind == "sticky":
         return encode_sticky_user_data(fields["owned"], fields["generation"])
     if kind == "cooperative-sticky":
         context = MemberContext(frozenset(), generation=fields["generation"])
-        return encode_user_data(CooperativeSticky(), context, held=True)
+        return wire.encode_user_data(CooperativeSticky(), context, held=True)
     if kind == "record_key":
         return encode_key(_record_key(version, fields))
     if kind == "consumer_group":
@@ -67,7 +58,7 @@ def decode_fields(kind: str, version: int, data: bytes) -> Fields:
     Only `consumer_group` uses `version`: it is the type of the record.
     """
     if kind == "subscription":
-        subscription = decode_subscription(data)
+        subscription = wire.decode_subscription(data)
         return {
             "topics": list(subscription.topics),
             "user_data": subscription.user_data.hex(),
@@ -76,10 +67,10 @@ def decode_fields(kind: str, version: int, data: bytes) -> Fields:
             "rack": subscription.rack,
         }
     if kind == "assignment":
-        assignment = decode_assignment(data)
+        assignment = wire.decode_assignment(data)
         return {"partitions": _plain(assignment.partitions), "user_data": assignment.user_data.hex()}
     if kind in ("sticky", "cooperative-sticky"):
-        member = decode_member(kind, "m", encode_subscription(Subscription(1, (), data)))
+        member = wire.decode_member(kind, "m", wire.encode_subscription(wire.Subscription(1, (), data)))
         return {"owned": _plain(member.owned), "generation": member.generation}
     if kind == "record_key":
         return _record_key_fields(data)

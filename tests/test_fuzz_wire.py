@@ -12,19 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from compat_tests.support.group_records import encode_group_metadata, encode_key
+from kafka_assignors import wire
 from kafka_assignors.strategy import MemberContext
-from kafka_assignors.wire import (
-    ConsumerAssignment,
-    ProtocolError,
-    Subscription,
-    decode_assignment,
-    decode_member,
-    decode_subscription,
-    encode_assignment,
-    encode_member,
-    encode_subscription,
-    encode_user_data,
-)
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
@@ -53,14 +42,15 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 partitions = st.dictionaries(names, st.lists(int32s, max_size=8).map(tuple), max_size=6)
 claims = st.dictionaries(names, st.lists(int32s, min_size=1, max_size=8).map(sorted).map(tuple), max_size=6)
 racks = st.none() | names.filter(bool)
+topics = st.lists(names).map(tuple)
 
 subscriptions = st.one_of(
-    st.builds(Subscription, st.just(0), st.lists(names).map(tuple), st.binary()),
-    st.builds(Subscription, st.just(1), st.lists(names).map(tuple), st.binary(), partitions),
-    st.builds(Subscription, st.just(2), st.lists(names).map(tuple), st.binary(), partitions, int32s),
-    st.builds(Subscription, st.just(3), st.lists(names).map(tuple), st.binary(), partitions, int32s, racks),
+    st.builds(wire.Subscription, st.just(0), topics, st.binary()),
+    st.builds(wire.Subscription, st.just(1), topics, st.binary(), partitions),
+    st.builds(wire.Subscription, st.just(2), topics, st.binary(), partitions, int32s),
+    st.builds(wire.Subscription, st.just(3), topics, st.binary(), partitions, int32s, racks),
 )
-assignments = st.builds(ConsumerAssignment, st.integers(0, 3), partitions, st.binary())
+assignments = st.builds(wire.ConsumerAssignment, st.integers(0, 3), partitions, st.binary())
 keys = st.one_of(
     st.builds(OffsetCommitKey, names, names, int32s, st.integers(0, 1)),
     st.builds(GroupMetadataKey, names),
@@ -96,8 +86,8 @@ contexts = st.builds(MemberContext, st.frozensets(names), claims, st.integers(-1
 
 
 CODECS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], object]]] = {
-    "subscription": (subscriptions, encode_subscription, decode_subscription),
-    "assignment": (assignments, encode_assignment, decode_assignment),
+    "subscription": (subscriptions, wire.encode_subscription, wire.decode_subscription),
+    "assignment": (assignments, wire.encode_assignment, wire.decode_assignment),
     "record key": (keys, encode_key, decode_key),
     "group metadata": (generations, encode_group_metadata, decode_group_metadata),
 }
@@ -120,7 +110,7 @@ def test_every_value_reads_back(
 @unhurried
 @given(st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary(), st.booleans())
 def test_every_member_reads_back(name: str, context: MemberContext, data: bytes, held: bool) -> None:
-    member = decode_member(name, "m", encode_member(Talkative(name, data), context, held=held))
+    member = wire.decode_member(name, "m", wire.encode_member(Talkative(name, data), context, held=held))
     assert (member.topics, member.owned, member.data) == (context.topics, context.owned, data)
     assert (member.generation, member.rack) == (context.generation, context.rack)
     assert member.revoked == (bool(context.owned) and not held)
@@ -130,14 +120,14 @@ def test_every_member_reads_back(name: str, context: MemberContext, data: bytes,
 
 
 def decode_user_data(name: str, data: bytes) -> object:
-    without_topics = Subscription(0, (), data)
-    return decode_member(name, "m", encode_subscription(without_topics))
+    without_topics = wire.Subscription(0, (), data)
+    return wire.decode_member(name, "m", wire.encode_subscription(without_topics))
 
 
 DECODERS: dict[str, Callable[[bytes], object]] = {
     **{kind: decode for kind, (_, _, decode) in CODECS.items()},
     **{record.name: partial(decode_consumer_group_value, record) for record in ConsumerGroupRecord},
-    **{f"member, {name}": partial(decode_member, name, "m") for name in NAMES},
+    **{f"member, {name}": partial(wire.decode_member, name, "m") for name in NAMES},
     **{f"user data, {name}": partial(decode_user_data, name) for name in NAMES},
 }
 
@@ -161,8 +151,8 @@ def damaged(draw: st.DrawFn) -> bytes:
         st.one_of(
             *(values.map(encode) for values, encode, _ in CODECS.values()),
             st.one_of(*of_consumer_groups.values()),
-            st.builds(partial(encode_member, held=False), talkative, contexts),
-            st.builds(encode_user_data, talkative, contexts),
+            st.builds(partial(wire.encode_member, held=False), talkative, contexts),
+            st.builds(wire.encode_user_data, talkative, contexts),
         )
     )
     data = bytearray(written)
@@ -180,7 +170,7 @@ def test_no_bytes_raise_anything_but_a_protocol_error(data: bytes) -> None:
         error = None
         try:
             decode(data)
-        except ProtocolError as raised:
+        except wire.ProtocolError as raised:
             error = raised
         if error is not None:
             assert error.field, name
@@ -195,7 +185,7 @@ def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(data: bytes) -> 
         tracemalloc.start()
         try:
             decode(data)
-        except ProtocolError:
+        except wire.ProtocolError:
             pass
         finally:
             _, peak_bytes = tracemalloc.get_traced_memory()
@@ -221,19 +211,19 @@ def test_a_record_cut_anywhere_says_where_and_no_byte_may_follow(
 ) -> None:
     data = draw.draw(written)
     for length in {0, len(data) - 1, *(cut % len(data) for cut in cuts)}:
-        with pytest.raises(ProtocolError) as error:
+        with pytest.raises(wire.ProtocolError) as error:
             decode(data[:length])
         assert 0 <= error.value.offset <= length
         assert error.value.subject
-    with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
+    with pytest.raises(wire.ProtocolError, match="ends here, but 1 byte follow"):
         decode(data + b"x")
 
 
 @unhurried
 @given(subscriptions, st.binary(max_size=8))
-def test_bytes_after_a_newer_subscription_are_ignored(subscription: Subscription, more: bytes) -> None:
+def test_bytes_after_a_newer_subscription_are_ignored(subscription: wire.Subscription, more: bytes) -> None:
     if subscription.version == 3:
-        newer = b"\x00\x04" + encode_subscription(subscription)[2:] + more
-        decoded = decode_subscription(newer)
+        newer = b"\x00\x04" + wire.encode_subscription(subscription)[2:] + more
+        decoded = wire.decode_subscription(newer)
         assert (decoded.topics, decoded.owned) == (subscription.topics, subscription.owned)
         assert (decoded.generation, decoded.rack) == (subscription.generation, subscription.rack)
