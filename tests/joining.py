@@ -31,10 +31,9 @@ def subscription_bytes(
     topics: Iterable[str],
     last: LastAssignment,
     *,
-    instance_id: str | None = None,
     rack: str | None = None,
     held: bool = False,
 ) -> bytes:
     """The bytes of the subscription of a member of this strategy."""
     assignor = Assignor(strategy, shared_name=True)
-    return assignor.subscription_with(last, topics, instance_id, rack, held=held)
+    return assignor.subscription_with(last, topics, None, rack, held=held)

@@ -18,10 +18,8 @@ from kafka_assignors_strategies.rules import FewestMoves, FewestRackMisses, Keep
 ORDERS = frozenset({"orders"})
 
 
-def announcing(name: str, capacity: int | None, owned: range | None = None) -> Member:
-    data = encode_facts(Facts(capacity=capacity))
-    had = {"orders": list(owned)} if owned else {}
-    return Member(name, ORDERS, owned=had, generation=7 if owned else -1, data=data)
+def announcing(name: str, capacity: int | None) -> Member:
+    return Member(name, ORDERS, data=encode_facts(Facts(capacity=capacity)))
 
 
 def group_of(*members: Member, partitions: int = 12) -> Group:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from kafka_assignors import wire
 from kafka_assignors.arguments import optional_name
 from kafka_assignors.assignor import Assignor, require_strategy
 from kafka_assignors.group import Topic, TopicPartitions
@@ -22,15 +23,6 @@ from kafka_assignors.messages import (
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategy import Strategy
-from kafka_assignors.wire import (
-    ConsumerAssignment,
-    ProtocolError,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from tests.joining import Talkative, subscription_bytes
 
 STRATEGIES: list[Strategy] = [Range(), Sticky(), CooperativeSticky()]
@@ -45,14 +37,10 @@ def joined(strategy: Strategy, member_id: str, last: LastAssignment = NEVER_ASSI
     return JoinedMember(member_id, None, subscription_bytes(strategy, ["orders"], last))
 
 
-def assigned(
-    strategy: Strategy, *members: JoinedMember, generation: int = 9
-) -> dict[str, dict[str, list[int]]]:
-    assignments = encode_assignments(
-        strategy, read_members(strategy, members), [ORDERS], generation
-    ).assignments
+def assigned(strategy: Strategy, *members: JoinedMember) -> dict[str, dict[str, list[int]]]:
+    assignments = encode_assignments(strategy, read_members(strategy, members), [ORDERS], 9).assignments
     return {
-        member_id: {topic: list(ps) for topic, ps in decode_assignment(data).partitions.items()}
+        member_id: {topic: list(ps) for topic, ps in wire.decode_assignment(data).partitions.items()}
         for member_id, data in assignments.items()
     }
 
@@ -63,7 +51,7 @@ def assigned(
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 def test_an_eager_member_never_says_that_it_holds_anything(strategy: Strategy) -> None:
     data = subscription_bytes(strategy, ["orders"], LastAssignment({"orders": [0, 1]}, 7), rack="a")
-    subscription = decode_subscription(data)
+    subscription = wire.decode_subscription(data)
     assert subscription.owned == {}
     assert subscription.rack == "a"
 
@@ -96,7 +84,7 @@ def test_a_member_that_does_not_decode_gets_nothing_and_the_others_everything() 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "é", "x" * 250])
 def test_a_topic_that_cannot_exist_is_not_asked_for(name: str) -> None:
-    data = encode_subscription(Subscription(version=0, topics=("orders", name)))
+    data = wire.encode_subscription(wire.Subscription(version=0, topics=("orders", name)))
     group = read_members(Range(), [JoinedMember("m", None, data)])
     assert group.topics == {"orders"}
     assert "'m' subscribes to 1 topics that cannot exist" in group.findings[0]
@@ -104,7 +92,7 @@ def test_a_topic_that_cannot_exist_is_not_asked_for(name: str) -> None:
 
 def test_of_a_member_with_more_topics_than_a_group_can_have_only_those_of_others_are_asked_for() -> None:
     names = [f"t{number}" for number in range(50_000)]
-    data = encode_subscription(Subscription(version=0, topics=("orders", *names)))
+    data = wire.encode_subscription(wire.Subscription(version=0, topics=("orders", *names)))
     group = read_members(Range(), [JoinedMember("many", None, data), joined(Range(), "m")])
     assert group.topics == {"orders"}
     assert group.findings[0].startswith("member 'many' subscribes to 50001 topics, which is more than 50000")
@@ -113,8 +101,8 @@ def test_of_a_member_with_more_topics_than_a_group_can_have_only_those_of_others
 def test_a_member_that_claims_many_topics_is_one_finding() -> None:
     names = [f"topic-{number}" for number in range(1000)]
     claims = {name: [0] for name in names}
-    subscription = Subscription(version=3, topics=("orders",), owned=claims, generation=2**31 - 1)
-    liar = JoinedMember("liar", None, encode_subscription(subscription))
+    subscription = wire.Subscription(version=3, topics=("orders",), owned=claims, generation=2**31 - 1)
+    liar = JoinedMember("liar", None, wire.encode_subscription(subscription))
     findings = encode_assignments(
         CooperativeSticky(), read_members(CooperativeSticky(), [liar]), [ORDERS], 9
     ).findings
@@ -151,7 +139,7 @@ COUNTS = {"orders": 4, "payments": 2}
 
 def own(partitions: TopicPartitions, *, leader: str = "boss") -> OwnAssignment:
     """How a member that subscribes to `COUNTS` and to a topic without metadata reads this assignment."""
-    data = encode_assignment(ConsumerAssignment(1, partitions))
+    data = wire.encode_assignment(wire.ConsumerAssignment(1, partitions))
     return read_assignment(data, leader, frozenset({*COUNTS, "created"}), COUNTS.get)
 
 
@@ -198,7 +186,7 @@ def test_unknown_partitions_are_bounded_over_all_topics() -> None:
 
 @pytest.mark.parametrize("data", [b"\0", b"\0\0\x7f\xff\xff\xff", bytes(4 * 2**20 + 1)])
 def test_an_assignment_that_does_not_decode_names_the_leader(data: bytes) -> None:
-    with pytest.raises(ProtocolError, match=r"^what the leader 'boss' assigned to this member: "):
+    with pytest.raises(wire.ProtocolError, match=r"^what the leader 'boss' assigned to this member: "):
         read_assignment(data, "boss", frozenset(), COUNTS.get)
 
 
@@ -240,7 +228,7 @@ def test_each_assignment_has_user_data_if_the_group_is_to_stay_classic(
     assert assignor.stay_classic is stays_classic
     members = assignor.read_members([joined(strategy, "a"), joined(strategy, "b")])
     answers = assignor.encode_assignments(members, [ORDERS], 1).assignments.values()
-    assert {bool(decode_assignment(data).user_data) for data in answers} == {stays_classic}
+    assert {bool(wire.decode_assignment(data).user_data) for data in answers} == {stays_classic}
 
 
 def test_stay_classic_is_true_false_or_none() -> None:

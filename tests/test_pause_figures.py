@@ -31,10 +31,8 @@ def told(at_ms: int, kind: Kind, *partitions: int) -> list[Row]:
     return [Row(at_ms * MS, 0, -1, partition, kind) for partition in partitions]
 
 
-def occurs(
-    event: str, begin_ms: int, end_ms: int, *, left: str | None = None, joined: str | None = None
-) -> Occurrence:
-    return Occurrence(event, begin_ms * MS, end_ms * MS, begin_ms * MS, end_ms * MS, left, joined)
+def occurs(event: str, begin_ms: int, end_ms: int, *, joined: str | None = None) -> Occurrence:
+    return Occurrence(event, begin_ms * MS, end_ms * MS, begin_ms * MS, end_ms * MS, None, joined)
 
 
 A_JOIN = {

@@ -35,13 +35,10 @@ def had(
     *,
     owned: Partitions | None = None,
     since: int = -1,
-    revoked: bool = False,
     instance: str | None = None,
 ) -> MemberRecord:
     topics = ("orders",)
-    return MemberRecord(
-        name, instance, None, f"java-{name}", "/127.0.0.1", topics, gets, owned or {}, since, revoked
-    )
+    return MemberRecord(name, instance, None, f"java-{name}", "/127.0.0.1", topics, gets, owned or {}, since)
 
 
 def generation(
