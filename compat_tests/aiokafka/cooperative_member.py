@@ -11,23 +11,15 @@ import asyncio
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
 from compat_tests.aiokafka.member import consume, settings_of
-from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
+from compat_tests.support.member_reports import MemberSpec, Reporter, ReportingListener, by_topic
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 
-class Listener(ConsumerRebalanceListener):
-    def __init__(self, spec: MemberSpec, reporter: Reporter, consumer: CooperativeAIOKafkaConsumer) -> None:
-        self._spec = spec
-        self._reporter = reporter
-        self._consumer = consumer
-
+class Listener(ReportingListener, ConsumerRebalanceListener):
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         if not self._spec.auto_commit:
             await self._consumer.commit({tp: await self._consumer.position(tp) for tp in revoked})
         self._reporter.revoked(revoked)
-
-    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        self._reporter.report("lost", partitions=by_topic(lost))
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         coordinator = self._consumer._coordinator
@@ -41,9 +33,6 @@ class WarmingListener(Listener):
         self._reporter.report("warming", partitions=by_topic(partitions))
         await asyncio.sleep(self._spec.warm_s)
         self._reporter.report("warmed", partitions=by_topic(partitions))
-
-    def on_warming_cancelled(self, partitions: set[TopicPartition]) -> None:
-        self._reporter.report("cancelled", partitions=by_topic(partitions))
 
 
 async def main() -> None:

@@ -15,7 +15,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 import kafka_assignors_aiokafka
 from compat_tests.support import member_assignors
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.member_reports import MemberSpec, Orders, Reporter
+from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, ReportingListener
 
 STOCK = {
     "range": RangePartitionAssignor,
@@ -42,11 +42,7 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     return member_assignors.assignor_of(kafka_assignors_aiokafka, STOCK, Garbage, name, rack=spec.rack)
 
 
-class Listener(ConsumerRebalanceListener):
-    def __init__(self, reporter: Reporter, consumer: AIOKafkaConsumer) -> None:
-        self._reporter = reporter
-        self._consumer = consumer
-
+class Listener(ReportingListener, ConsumerRebalanceListener):
     async def on_partitions_revoked(self, revoked: Any) -> None:
         self._reporter.revoked(revoked)
 
@@ -101,7 +97,7 @@ async def consume(
 async def main() -> None:
     spec, reporter = MemberSpec.from_arguments(), Reporter()
     consumer = AIOKafkaConsumer(**settings_of(spec))
-    await consume(consumer, Listener(reporter, consumer), spec, reporter)
+    await consume(consumer, Listener(spec, reporter, consumer), spec, reporter)
 
 
 if __name__ == "__main__":

@@ -12,24 +12,16 @@ from typing import Any
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 from compat_tests.kafka_python.member import consume
-from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
+from compat_tests.support.member_reports import MemberSpec, Reporter, ReportingListener, by_topic
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 
-class Listener(ConsumerRebalanceListener):
-    def __init__(self, spec: MemberSpec, reporter: Reporter, consumer: CooperativeKafkaConsumer) -> None:
-        self._spec = spec
-        self._reporter = reporter
-        self._consumer = consumer
-
+class Listener(ReportingListener, ConsumerRebalanceListener):
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         if not self._spec.auto_commit:
             positions = {tp: self._consumer.position(tp) for tp in revoked}
             self._consumer.commit({tp: OffsetAndMetadata(at, "", -1) for tp, at in positions.items()})
         self._reporter.revoked(revoked)
-
-    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        self._reporter.report("lost", partitions=by_topic(lost))
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         generation: Any = self._consumer.group_metadata()
@@ -42,9 +34,6 @@ class WarmingListener(Listener):
         self._reporter.report("warming", partitions=by_topic(partitions))
         if not cancelled.wait(self._spec.warm_s):
             self._reporter.report("warmed", partitions=by_topic(partitions))
-
-    def on_warming_cancelled(self, partitions: set[TopicPartition]) -> None:
-        self._reporter.report("cancelled", partitions=by_topic(partitions))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 import kafka_assignors_kafka_python
 from compat_tests.support import member_assignors
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, sigterms
+from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, ReportingListener, sigterms
 
 STOCK = {
     "range": RangePartitionAssignor,
@@ -80,11 +80,7 @@ def settings_of(spec: MemberSpec, *, stock: bool = False) -> dict[str, Any]:
     return settings
 
 
-class Listener(ConsumerRebalanceListener):
-    def __init__(self, spec: MemberSpec, reporter: Reporter, consumer: KafkaConsumer) -> None:
-        self._reporter = reporter
-        self._consumer = consumer
-
+class Listener(ReportingListener, ConsumerRebalanceListener):
     def on_partitions_revoked(self, revoked: Any) -> None:
         self._reporter.revoked(revoked)
         # The listener of a stock cooperative member receives only the partitions that it loses or gains.

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from kafka_assignors.strategies import load_strategy
+from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES
 
 
 def assignor_of(
@@ -22,13 +23,7 @@ def assignor_of(
     joins with these bytes. `told` are arguments of ours.
     """
     plugin: Any = ours
-    classes = {
-        "range": plugin.RangeAssignor,
-        "roundrobin": plugin.RoundRobinAssignor,
-        "sticky": plugin.StickyAssignor,
-        "cooperative-sticky": plugin.CooperativeStickyAssignor,
-        "rack-aware-sticky": plugin.RackAwareStickyAssignor,
-    }
+    classes = {of_strategy: getattr(ours, of_class) for of_class, of_strategy in ASSIGNOR_CLASSES.items()}
     kind, _, rest = name.partition(":")
     if kind == "stock":
         return stock[rest]

@@ -190,6 +190,21 @@ class Reporter(logging.Handler):
         self.report(event, **fields, error=f"{type(error).__name__}: {error}")
 
 
+class ReportingListener:
+    """What the listeners of the member programs have alike; each derives from its client's listener too."""
+
+    def __init__(self, spec: MemberSpec, reporter: Reporter, consumer: Any) -> None:
+        self._spec = spec
+        self._reporter = reporter
+        self._consumer = consumer
+
+    def on_partitions_lost(self, lost: Iterable[tuple[str, int]]) -> None:
+        self._reporter.report("lost", partitions=by_topic(lost))
+
+    def on_warming_cancelled(self, partitions: Iterable[tuple[str, int]]) -> None:
+        self._reporter.report("cancelled", partitions=by_topic(partitions))
+
+
 def by_topic(partitions: Iterable[tuple[str, int]]) -> Mapping[str, list[int]]:
     """Topic-partitions grouped by topic, sorted."""
     grouped: dict[str, list[int]] = {}
