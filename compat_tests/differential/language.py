@@ -166,7 +166,7 @@ class Names:
             items = sorted((self.text(key), self.text(of_key)) for key, of_key in value.items())
             return "{" + ", ".join(f"{key}: {of_key}" for key, of_key in items) + "}"
         if (topic := getattr(value, "topic", None)) is not None and hasattr(value, "partition"):
-            role = self._role(topic)
+            role = next((role for role, name in self.topics.items() if name == topic), topic)
             if hasattr(value, "timestamp_type"):
                 return f"a record of {role}"
             return f"{role}-{self.shown_number(value.partition) if role == 'orders' else value.partition}"
@@ -182,9 +182,6 @@ class Names:
         # Other tests have their own topics on the broker.
         topics = set(self.topics.values())
         return (each for each in values if not isinstance(each, str) or each in topics)
-
-    def _role(self, topic: str) -> str:
-        return next((role for role, name in self.topics.items() if name == topic), topic)
 
     def _plain(self, text: str) -> str:
         for role, topic in self.topics.items():

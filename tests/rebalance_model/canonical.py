@@ -40,7 +40,7 @@ way; its arrival changes nothing. So a violation that is reachable from one stat
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError
@@ -103,9 +103,6 @@ class Names:
         return Membership(self.member_id(old.member_id), self.generation(old.generation))
 
 
-Message: TypeAlias = JoinSent | JoinAnswered | SyncSent | SyncAnswered | Heartbeat | Commit
-
-
 def view(process: Process) -> View:
     ids = set(process.leaving)
     generations: set[int] = set()
@@ -117,7 +114,7 @@ def view(process: Process) -> View:
             generations.add(one.generation)
     for message in (process.join, process.heartbeat, process.commit):
         if message is not None:
-            membership = _membership(message)
+            membership = message.reply.membership if isinstance(message, JoinAnswered) else message.membership
             if isinstance(message, Commit) and message.answer is None:
                 commit = membership
                 if membership != present:
@@ -341,10 +338,6 @@ def rename_process(process: Process, names: Names) -> Process:
         commit = commit._replace(membership=names.membership(commit.membership))
     leaving = tuple(sorted(map(names.member_id, process.leaving)))
     return Process(member, join, heartbeat, commit, leaving, process.wanted, process.overtaken, process.warm)
-
-
-def _membership(message: Message) -> Membership:
-    return message.reply.membership if isinstance(message, JoinAnswered) else message.membership
 
 
 def _memberships(member: MemberState) -> dict[str, Membership]:

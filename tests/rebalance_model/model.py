@@ -172,10 +172,6 @@ class Model:
         return RebalanceProtocol.EAGER if eager else RebalanceProtocol.COOPERATIVE
 
     @property
-    def _every_partition(self) -> Partitions:
-        return frozenset((topic, 0) for topic in self.topics)
-
-    @property
     def late_answers(self) -> bool:
         """Whether heartbeat responses can be late."""
         return self.late_requests or "late" in self.events
@@ -447,7 +443,8 @@ class Model:
         process, name = here.process, here.name
         sent = process.commit
         if process.member is not None and process.member.can_commit:
-            after = self._tell(here, events.CommitsCanBeSent(self._every_partition))
+            every_partition = frozenset((topic, 0) for topic in self.topics)
+            after = self._tell(here, events.CommitsCanBeSent(every_partition))
             yield Step(f"{name}'s commit can be written", after, True)
         if sent is None:
             return
