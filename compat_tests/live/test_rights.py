@@ -35,11 +35,8 @@ class Command:
 COMMANDS = {
     "groups": Command(
         ("groups",),
-        (),
-        (
-            Right("Describe", "Cluster", CLUSTER),
-            Right("Describe", "Group", GROUP),
-        ),
+        needed=(),
+        optional=(Right("Describe", "Cluster", CLUSTER), Right("Describe", "Group", GROUP)),
     ),
     "groups describe": Command(
         ("groups", "describe", GROUP),
