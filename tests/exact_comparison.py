@@ -23,10 +23,9 @@ from kafka_assignors.solver import solve
 from tests.exact_groups import FAMILIES, draw
 from tests.exact_oracle import Oracle
 from tests.exact_scales import random_scale
-from tests.exact_score import owners_of, score
+from tests.exact_score import owners_of, plain, score
 
 T = TypeVar("T")
-Plain = dict[str, dict[str, list[int]]]
 
 ORDERS: tuple[Criteria, ...] = (FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES)
 
@@ -70,11 +69,6 @@ def faults(name: str, group: Group, scale: Scale = PLAIN) -> Iterator[str]:
         yield f"{name}, {criteria}: assigning the answer again moves partitions"
     if plain(assign(shuffled(rng, group))) != plain(answer):
         yield f"{name}, {criteria}: the order of members or topics matters"
-
-
-def plain(assignment: Assignment) -> Plain:
-    """The assignment with each sequence of partitions as a list."""
-    return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
 
 
 def owning(group: Group, assignment: Assignment, generation: int | None = None) -> Group:

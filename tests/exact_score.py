@@ -15,6 +15,7 @@ from kafka_assignors.criteria import PLAIN, Criteria, Scale
 from kafka_assignors.group import Assignment, Group
 
 Partition = tuple[str, int]
+Plain = dict[str, dict[str, list[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,11 @@ def score(
         moved=sum(prior.get(partition, now) != now for partition, now in owner_now.items()),
         rack_misses=sum(misses(group, partition, now) for partition, now in owner_now.items()),
     )
+
+
+def plain(assignment: Assignment) -> Plain:
+    """The assignment with each sequence of partitions as a list; a strategy may return a range or a tuple."""
+    return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
 
 
 def owners_of(group: Group, assignment: Assignment) -> dict[Partition, str]:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kafka_assignors.strategies import Capacity, CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors_strategies import CoPartitioned, Priority, Rollout, Standby, Weighted
 from tests.any_group import announcing
-from tests.exact_comparison import owning, plain, shuffled
-from tests.exact_score import owners_of
+from tests.exact_comparison import owning, shuffled
+from tests.exact_score import owners_of, plain
 
 STRATEGIES = {
     "sticky": Sticky(),

@@ -20,10 +20,9 @@ from kafka_assignors_strategies.rules import (
     KeepTogether,
     LevelByPriority,
 )
-from tests.exact_comparison import plain
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
-from tests.exact_score import Partition, owners_of, score
+from tests.exact_score import Partition, owners_of, plain, score
 
 TOPICS = [Topic("alerts", 2), Topic("orders", 4)]
 EVERYTHING = frozenset({"alerts", "orders"})

@@ -16,7 +16,8 @@ from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_strategies import Rollout
 from tests.any_group import announced_groups
-from tests.exact_comparison import owning, plain
+from tests.exact_comparison import owning
+from tests.exact_score import plain
 from tests.reduced import reduced_form
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.group_json import parse_group
 from kafka_assignors.strategies import load_strategy
-from tests.exact_comparison import Plain, plain
 from tests.exact_groups import random_group
+from tests.exact_score import Plain, plain
 
 FILE = Path(__file__).parent / "data" / "settled_groups.jsonl"
 """Groups that own an optimal assignment, as the exact oracle found it once; the file does not change."""

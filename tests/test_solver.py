@@ -26,9 +26,10 @@ from kafka_assignors.leader import lead
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, RebalanceProtocol, Strategy
 from tests.any_group import groups, seeds
-from tests.exact_comparison import ORDERS, Plain, owning, plain
+from tests.exact_comparison import ORDERS, owning
 from tests.exact_groups import SMALL, random_group
 from tests.exact_scales import random_scale
+from tests.exact_score import Plain, plain
 
 TRADES = [traded(number) for number in (Fraction(1, 2), 1, Fraction(5, 2), 4)]
 preferences = st.sampled_from([*ORDERS, *TRADES])

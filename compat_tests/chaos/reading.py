@@ -8,6 +8,7 @@ from typing import Any
 
 from compat_tests.chaos.ledger import CommitFailure, Delivery, Ending, Generation, Ownership, Partition
 from compat_tests.interop import recorded_group
+from kafka_assignors.group import pairs
 
 
 def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: float) -> Iterator[Ownership]:
@@ -29,16 +30,16 @@ def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: f
     for report in reports:
         match report["event"]:
             case "assigned":
-                now, number = _partitions(report["partitions"]), number + 1
+                now, number = {*pairs(report["partitions"])}, number + 1
                 yield from end([one for one in owned if one not in now], report["at"], Ending.SILENT)
                 for partition in now - owned.keys():
                     owned[partition] = (report["at"], report["member_id"], number)
             case "revoking":
-                told_at.update(dict.fromkeys(_partitions(report["partitions"]), report["at"]))
+                told_at.update(dict.fromkeys(pairs(report["partitions"]), report["at"]))
             case "revoked":
-                yield from end(_partitions(report["partitions"]), report["at"], Ending.REVOKED)
+                yield from end(pairs(report["partitions"]), report["at"], Ending.REVOKED)
             case "lost":
-                yield from end(_partitions(report["partitions"]), report["at"], Ending.LOST)
+                yield from end(pairs(report["partitions"]), report["at"], Ending.LOST)
     yield from end(list(owned), ended_at, Ending.DIED if ended_at < math.inf else Ending.OPEN)
 
 
@@ -55,9 +56,7 @@ def failures_of(member: str, reports: Iterable[Mapping[str, Any]]) -> Iterator[C
     """The commits that failed according to the member."""
     for report in reports:
         if report["event"] == "commit_failed":
-            yield CommitFailure(
-                report["at"], member, frozenset(_partitions(report["partitions"])), report["error"]
-            )
+            yield CommitFailure(report["at"], member, frozenset(pairs(report["partitions"])), report["error"])
 
 
 def generation_of(recorded: recorded_group.Generation, at: float) -> Generation:
@@ -67,16 +66,9 @@ def generation_of(recorded: recorded_group.Generation, at: float) -> Generation:
         recorded.number,
         recorded.leader,
         {member_id: name for name, member_id in recorded.names.items()},
-        {
-            member_id: frozenset((topic, number) for topic, numbers in share.items() for number in numbers)
-            for member_id, share in recorded.assignment.members.items()
-        },
+        {member_id: frozenset(pairs(share)) for member_id, share in recorded.assignment.members.items()},
         recorded.joined_from,
     )
-
-
-def _partitions(by_topic: Mapping[str, Sequence[int]]) -> set[Partition]:
-    return {(topic, number) for topic, numbers in by_topic.items() for number in numbers}
 
 
 def _spans(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from compat_tests.corpus.scenario import Best
 from compat_tests.peers.asking import Answer
 from kafka_assignors.group import Assignment, Group
-from tests.exact_score import Partition, load_histogram, prior_owners, readers, score
+from tests.exact_score import Partition, Plain, load_histogram, prior_owners, readers, score
 
 MOST_ROUNDS = 12
 
-Plain = dict[str, dict[str, list[int]]]
 Ask = Callable[[Group], Answer]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from compat_tests.support.commands import run_command
 from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors_confluent.connection import Connection
@@ -31,10 +31,7 @@ class TwoOfThree:
 
 
 def run(brokers: TwoOfThree, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kafka_assignors_cli", *arguments, "--bootstrap-server"]
-    return subprocess.run(
-        [*command, brokers.cluster.bootstrap], capture_output=True, text=True, timeout=HANG_S, check=False
-    )
+    return run_command(*arguments, "--bootstrap-server", brokers.cluster.bootstrap)
 
 
 def connections_to_controller(cluster: KafkaCluster, broker: int) -> list[Connection]:

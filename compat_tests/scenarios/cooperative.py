@@ -5,12 +5,13 @@ Every client runs the same scenarios: a test module subclasses them and names it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from compat_tests.scenarios.eager import SHORT_SESSION_MS, by_size
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.kafka_cluster import Kafka
+from kafka_assignors.group import pairs
 
 LIBRDKAFKA = "compat_tests.support.librdkafka_member"
 STRATEGY = "cooperative-sticky"
@@ -34,7 +35,7 @@ class CooperativeGroup(GroupOfMembers):
     def reported(self, name: str, event: str, *, since: int = 0) -> Partitions:
         """All partitions in a member's reports of this event, without its first `since` reports."""
         reports = self.members[name].reports(event)[since:]
-        return {partition for report in reports for partition in flat(report["partitions"])}
+        return {partition for report in reports for partition in pairs(report["partitions"])}
 
     def must_not_have_lost_anything(self) -> None:
         assert [name for name in self.members if self.reported(name, "lost")] == []
@@ -44,17 +45,13 @@ class CooperativeGroup(GroupOfMembers):
         assert {record for record, times in consumed.items() if times > 1} == set()
 
 
-def flat(by_topic: Mapping[str, Sequence[int]]) -> Partitions:
-    return {(topic, number) for topic, numbers in by_topic.items() for number in numbers}
-
-
 def owned(settled: Settled, name: str) -> Partitions:
-    return flat(settled.of(name))
+    return {*pairs(settled.of(name))}
 
 
 def assigned(group: CooperativeGroup, name: str) -> Partitions:
     reports = group.members[name].reports("assigned")
-    return flat(reports[-1]["partitions"]) if reports else set()
+    return {*pairs(reports[-1]["partitions"])} if reports else set()
 
 
 def shares(group: CooperativeGroup, *names: str) -> list[int]:

@@ -17,6 +17,7 @@ from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import CooperativeOnly, Reversed
+from kafka_assignors.group import pairs
 from kafka_assignors.strategies import load_strategy
 
 OTHERS = "compat_tests.support.strategies_of_others"
@@ -35,12 +36,8 @@ def by_size(settled: Settled) -> list[int]:
 
 def kept(before: Settled, after: Settled) -> dict[str, int]:
     """The number of partitions that each process of `after` has kept since `before`, by name."""
-
-    def partitions(settled: Settled, name: str) -> set[tuple[str, int]]:
-        return {(topic, number) for topic, numbers in settled.of(name).items() for number in numbers}
-
     return {
-        name: len(partitions(before, name) & partitions(after, name))
+        name: len({*pairs(before.of(name))} & {*pairs(after.of(name))})
         for name in after.names
         if name in before.names
     }

@@ -31,9 +31,10 @@ from compat_tests.support.jvm import compile_java, java_command
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.member_reports import MemberSpec
 from compat_tests.support.processes import Child, Processes
-from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.group import Assignment, Group, Member, Topic, pairs
 from kafka_assignors.leader import lead
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from tests.exact_score import plain
 
 JAVA_MEMBER = "ReportingMember"
 """The member program in `compat_tests/java/src`: a Java consumer."""
@@ -256,7 +257,7 @@ class GroupOfMembers:
                 for others in owners.values():
                     others.discard(name)
                 continue
-            partitions = {(topic, number) for topic, ps in report["partitions"].items() for number in ps}
+            partitions = {*pairs(report["partitions"])}
             if report["event"] == "revoked":
                 for partition in partitions:
                     owners[partition].discard(name)
@@ -289,12 +290,7 @@ class GroupOfMembers:
         generations = {one["generation"] for one in last.values() if one["generation"] >= 0}
         if len(generations) != 1 or min(generations) <= later_than:
             return None
-        owners = collections.Counter(
-            (topic, partition)
-            for one in last.values()
-            for topic, partitions in one["partitions"].items()
-            for partition in partitions
-        )
+        owners = collections.Counter(one for last_of in last.values() for one in pairs(last_of["partitions"]))
         if owners.keys() != self._partitions() or max(owners.values(), default=0) > 1:
             return None
         return Settled(
@@ -335,12 +331,7 @@ class GroupOfMembers:
             for found in self.kafka.describe_topics(list(self.topics))
         ]
         assignment = lead(strategy, Group.of(topics, members), RebalanceProtocol.EAGER).assignment
-        return Assignment(
-            {
-                member_id: {topic: list(partitions) for topic, partitions in share.items()}
-                for member_id, share in assignment.members.items()
-            }
-        )
+        return Assignment(plain(assignment))
 
     # ---- records
 
