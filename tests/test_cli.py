@@ -85,14 +85,20 @@ def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
     assert_one_error(done.stderr, *parts)
 
 
-def refusal(*arguments: object) -> str:
-    """The error with which a command refuses its arguments: one line beside progress, nothing on stdout."""
+def run_here(*arguments: object) -> tuple[int, str, str]:
+    """The exit code, stdout and stderr of a command in this process."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*map(str, arguments)])
-    assert (code, out.getvalue()) == (2, ""), err.getvalue()
-    assert_one_error(err.getvalue())
-    return without_progress(err.getvalue())
+    return code, out.getvalue(), err.getvalue()
+
+
+def refusal(*arguments: object) -> str:
+    """The error with which a command refuses its arguments: one line beside progress, nothing on stdout."""
+    code, out, err = run_here(*arguments)
+    assert (code, out) == (2, ""), err
+    assert_one_error(err)
+    return without_progress(err)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")

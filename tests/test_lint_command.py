@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafka_assignors_cli import main
 from kafka_assignors_ops.lint import RULES
-from tests.test_cli import refusal
+from tests.test_cli import refusal, run_here
 from tools.lint_docs import PAGE, page_with_rules
 
 JAVA = "partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor\n"
 AIOKAFKA = 'client = "aiokafka"\npartition_assignment_strategy = ["range"]\n'
 
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    """The exit code, stdout and stderr."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["lint", *map(str, arguments)])
-    return code, out.getvalue(), err.getvalue()
+run = partial(run_here, "lint")
 
 
 def rules(*arguments: object) -> set[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +11,10 @@ import pytest
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_cli import main
 from kafka_assignors_confluent.connection import Connection
 from kafka_assignors_ops.cluster import read_groups
 from kafka_assignors_ops.live_group import CLASSIC, CONSUMER
+from tests.test_cli import run_here
 
 STOCK, COOPERATIVE = "compat_tests.aiokafka.member", "compat_tests.aiokafka.cooperative_member"
 
@@ -29,10 +27,9 @@ def group(kafka: Kafka) -> Iterator[GroupOfMembers]:
 
 def run(group: GroupOfMembers, *arguments: str) -> tuple[int, str]:
     """The exit code of `lint` for the live group, and all that it printed."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        code = main(["lint", "--bootstrap-server", group.kafka.bootstrap, "--group", group.id, *arguments])
-    return code, said.getvalue()
+    where = "--bootstrap-server", group.kafka.bootstrap, "--group", group.id
+    code, out, err = run_here("lint", *where, *arguments)
+    return code, err + out
 
 
 def findings(group: GroupOfMembers, *arguments: str) -> dict[str, str]:
