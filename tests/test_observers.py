@@ -84,13 +84,8 @@ class Member:
 
     def joined(self) -> Member:
         """Install the assignment at second 4, and return from the listener."""
-        joined = (
-            events.Joined(1, FIRST),
-            events.Assigned(FIRST, ORDERS_0, 3.0),
-            events.AboutToCall(),
-            events.ListenerReturned(),
-        )
-        return self.joining().handle(*joined)
+        self.joining().handle(events.Joined(1, FIRST), events.Assigned(FIRST, ORDERS_0, 3.0))
+        return self.handle(events.AboutToCall(), events.ListenerReturned())
 
     @property
     def ended(self) -> list[tuple[float, RebalanceOutcome, int]]:

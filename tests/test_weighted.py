@@ -246,14 +246,11 @@ class TestRest:
 
 class TestWhatMoves:
     def test_not_for_a_gain_below_the_threshold(self) -> None:
-        group = weighed(
-            {"t": [10, 6, 3, 11]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
-        )
+        members, owned = {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
+        group = weighed({"t": [10, 6, 3, 11]}, members, owned)
         assert loads(group, assigned(Weighted(0.1), group)) == {"a": 16, "b": 14}
         assert max(loads(group, assigned(Weighted(0.0), group)).values()) == 16  # this is optimal too
-        heavier = weighed(
-            {"t": [20, 16, 3, 11]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
-        )
+        heavier = weighed({"t": [20, 16, 3, 11]}, members, owned)
         assert max(loads(heavier, assigned(Weighted(0.1), heavier)).values()) <= 30
 
     def test_the_second_fullest_member_is_relieved_beside_a_partition_heavier_than_any_share(self) -> None:

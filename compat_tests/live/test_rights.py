@@ -151,9 +151,7 @@ def test_the_page_has_every_command_with_its_rights() -> None:
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
         _, _, needed, optional, _ = row.split("|")
         for rights, cell in ((command.needed, needed), (command.optional, optional)):
-            assert sum(cell.count(f"{right.operation} on {right.resource}") > 0 for right in rights) == len(
-                rights
-            )
+            assert all(f"{right.operation} on {right.resource}" in cell for right in rights)
 
 
 def test_no_rights_are_no_empty_cluster(secured: SecuredCluster) -> None:

@@ -110,12 +110,8 @@ class LeaderScenarios(GroupScenarios):
 
             members: dict[str, Any] = group.wait_for("the leader to assign to all", told)
         assert [members[name]["topics"] for name in wanted] == [[orders]] * 4
-        assert [members[name]["owned"] for name in wanted] == [
-            {},
-            {orders: [1]},
-            {orders: [2]},
-            {orders: [3]},
-        ]
+        owned = [members[name]["owned"] for name in wanted]
+        assert owned == [{}, {orders: [1]}, {orders: [2]}, {orders: [3]}]
         generation = alone.generation
         assert [members[name]["generation"] for name in wanted] == [-1, -1, generation, generation]
         assert [members[name]["rack"] for name in wanted] == [None, None, None, "east"]

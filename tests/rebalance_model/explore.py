@@ -382,18 +382,8 @@ class Exploration:
                 mail, _ = self._effects.values[came.mail]
                 _, installed = self._effects.values[move.effect]
                 effect = self._effects.number((mail, installed))
-                arrows.append(
-                    Arrow(
-                        came.coordinator,
-                        mine,
-                        effect,
-                        move.settling,
-                        came.round,
-                        came.change,
-                        move.disturbance,
-                        label,
-                    )
-                )
+                kinds = move.settling, came.round, came.change, move.disturbance
+                arrows.append(Arrow(came.coordinator, mine, effect, *kinds, label))
         except (Violation, OutOfOrderError) as error:
             raise Broken(f"{type(error).__name__}: {error}", label) from error
         return arrows
@@ -402,11 +392,8 @@ class Exploration:
         arrows = []
         for step in self.model.coordinator_steps(self._coordinators.values[coordinator]):
             came = self._in_numbers(step.arrival)
-            arrows.append(
-                Arrow(
-                    came.coordinator, 0, came.mail, step.settling, came.round, came.change, False, step.label
-                )
-            )
+            kinds = step.settling, came.round, came.change, False
+            arrows.append(Arrow(came.coordinator, 0, came.mail, *kinds, step.label))
         return arrows
 
     def _process(self, process: Process) -> int:
