@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import threading
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.scripted.broker import Late, Never, Request
+from compat_tests.scripted.broker import Held, Late, Never, Request
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import TOPIC, User, each_client
 from compat_tests.support.hang_limit import HANG_S
@@ -64,6 +65,9 @@ UNREADABLE = {
 
 READER_OF_ORDERS = encode_subscription(Subscription(3, (TOPIC,)))
 READER_OF_LATE = encode_subscription(Subscription(3, ("late",)))
+
+MANY = {f"topic-{number}": 1 for number in range(200)}
+"""More topics than a leader asks for by name while it does not know them."""
 
 HOSTILE = {
     "bytes that do not decode": UNREADABLE,
@@ -234,6 +238,31 @@ async def test_rebalances_while_one_metadata_request_is_under_way_leave_no_tasks
 
     waiting = [await rebalance(len(group.requests)) for _ in range(20)]
     assert waiting[-1] < waiting[0] + 10
+
+
+@each_client(
+    "kafka-python",
+    of_group={
+        "topics": {TOPIC: 4, "by-hand": 1, **MANY},
+        "others": {"m": encode_subscription(Subscription(3, (*MANY,)))},
+    },
+    consumes=0,
+    metadata_max_age_ms=200,
+)
+async def test_topics_assigned_by_hand_while_a_leader_waits_for_metadata_are_followed(
+    user: User, group: Group
+) -> None:
+    released = asyncio.Event()
+    group.answer("Metadata", Held(released), when=lambda request: request.body.topics is None)
+    await user.start()
+    await group.until(lambda: any(request.scripted for request in group.requests))
+    for method, *arguments in (["unsubscribe"], ["assign", [user.partition("by-hand", 0)]]):
+        assert await user.call(method, *arguments) == "ok"
+    since = len(group.requests)
+    released.set()
+    await group.until(lambda: len(group.sent("Metadata", since=since)) > 3)
+    named = [topic.name for topic in group.sent("Metadata")[-1].body.topics]
+    assert named == ["by-hand"]
 
 
 @each_client("aiokafka")

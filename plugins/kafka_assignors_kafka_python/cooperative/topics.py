@@ -64,6 +64,7 @@ class WatchingCoordinator(RequestingCoordinator):
         `fetch_max_wait_ms`. If they differ, the leader rejoins.
         """
         subscription, cluster = self._subscription, self._cluster
+        own = subscription.subscription
         self._racks.following = racks
         subscription.group_subscribe(topics)
         unknown = topics - cluster._partitions.keys()
@@ -82,9 +83,11 @@ class WatchingCoordinator(RequestingCoordinator):
             with suppress(Errors.KafkaError):
                 await self.wait_for(refreshed, _UNKNOWN_TOPICS_TIMEOUT_MS)
         if asks_for_all:
-            watched = watched_topics(topics, topics - cluster._partitions.keys(), subscription.subscription)
-            cluster.need_all_topic_metadata = subscription.subscribed_pattern is not None
-            cluster._topics = set(watched)  # `set_topics` only adds topics
+            with subscription._lock:
+                if subscription.subscription is own:  # Otherwise the user has changed it, which sets both.
+                    watched = watched_topics(topics, topics - cluster._partitions.keys(), own)
+                    cluster.need_all_topic_metadata = subscription.subscribed_pattern is not None
+                    cluster._topics = set(watched)  # `set_topics` only adds topics
 
     def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
         self._assignment_snapshot = self._snapshot()
