@@ -12,7 +12,7 @@ from compat_tests.scripted.broker import VERSIONS, Code, Held, Request
 from compat_tests.scripted.model import LATEST_OFFSET, Group
 from compat_tests.scripted.users import TOPIC, User, each_client
 
-GOES, STAYS = TopicPartition("orders", 0), TopicPartition("orders", 1)
+GOES, STAYS, COMES = (TopicPartition(TOPIC, number) for number in range(3))
 UNSTABLE_OFFSET_COMMIT = 88
 TWO_PARTITIONS = {"topics": {"orders": 2}, "peer_leads": True}
 
@@ -20,25 +20,29 @@ TWO_PARTITIONS = {"topics": {"orders": 2}, "peer_leads": True}
 SELDOM_MS = {"heartbeat_interval_ms": 60_000, "session_timeout_ms": 180_000}
 
 
-@each_client("aiokafka", of_group={**TWO_PARTITIONS, "assigned": [GOES, STAYS]}, heartbeat_interval_ms=100)
+async def assign(user: User, group: Group, what: str, *partitions: TopicPartition) -> None:
+    """Assign the partitions, and wait until the listener is told of those that are new or gone."""
+    since, group.assigned = len(user.listened), partitions
+    assert await user.call("enforce_rebalance") == "ok"
+    await group.until(lambda: what in user.listened[since:])
+
+
+def looked_up(request: Request) -> set[int]:
+    return {number for topic in request.body.topics for number in topic.partition_indexes}
+
+
+@each_client("aiokafka", of_group={**TWO_PARTITIONS, "assigned": [GOES, STAYS]})
 async def test_an_offset_that_was_looked_up_before_a_partition_went_does_not_count_when_it_is_back(
     user: User, group: Group
 ) -> None:
     """Only aiokafka's seeks wait for a lookup; kafka-python's are lookups in a later poll."""
     consumer = user.client.consumer
-
-    async def assign(*partitions: TopicPartition) -> None:
-        group.assigned = partitions
-        group.begin_rebalance()
-        while consumer.assignment() != set(partitions):
-            await asyncio.sleep(0.01)
-
     released, before = asyncio.Event(), len(group.requests)
     group.answer("ListOffsets", Held(released))
     earlier = asyncio.ensure_future(consumer.seek_to_beginning(GOES))
     await group.until(lambda: group.sent("ListOffsets", since=before))
-    await assign(STAYS)
-    await assign(GOES, STAYS)
+    await assign(user, group, "revoked", STAYS)
+    await assign(user, group, "assigned", GOES, STAYS)
     seeking = asyncio.ensure_future(consumer.seek_to_end(GOES))
     await asyncio.sleep(0)  # The call has reached the fetcher.
     released.set()
@@ -54,13 +58,8 @@ async def test_an_offset_that_was_committed_before_a_partition_went_does_not_cou
     before, after = 3, 7
     first, second = asyncio.Event(), asyncio.Event()
 
-    async def assign(told: str, *partitions: TopicPartition) -> None:
-        since, group.assigned = len(user.told), partitions
-        assert await user.call("enforce_rebalance") == "ok"
-        await group.until(lambda: (told, [GOES.partition]) in user.told[since:])
-
     def names_it(request: Request) -> bool:
-        return any(GOES.partition in topic.partition_indexes for topic in request.body.topics)
+        return GOES.partition in looked_up(request)
 
     def lookups() -> list[Request]:
         return [one for one in group.sent("OffsetFetch") if names_it(one)]
@@ -72,10 +71,10 @@ async def test_an_offset_that_was_committed_before_a_partition_went_does_not_cou
     try:
         for released in (first, second):
             group.answer("OffsetFetch", Held(released), when=names_it)
-        await assign("assigned", GOES, STAYS)
+        await assign(user, group, "assigned", GOES, STAYS)
         await group.until(lookups)
-        await assign("revoked", STAYS)
-        await assign("assigned", GOES, STAYS)
+        await assign(user, group, "revoked", STAYS)
+        await assign(user, group, "assigned", GOES, STAYS)
         while not is_waiting_again():
             await asyncio.sleep(0.01)
         group.committed[GOES] = before
@@ -90,20 +89,29 @@ async def test_an_offset_that_was_committed_before_a_partition_went_does_not_cou
         second.set()
 
 
-@each_client(of_group={**TWO_PARTITIONS, "assigned": [STAYS]})
-async def test_partitions_that_stay_are_consumed_while_a_transaction_has_offsets_of_a_new_one(
-    user: User, group: Group
+@each_client(of_group={"topics": {TOPIC: 3}, "peer_leads": True, "assigned": [STAYS]})
+async def test_an_offset_of_an_open_transaction_holds_up_its_own_partition_alone(
+    user: User, group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
-    open_transactions = [GOES]
+    open_transactions = {GOES.partition}
+
+    def is_unstable(request: Request) -> bool:
+        return not open_transactions.isdisjoint(looked_up(request))
+
     unstable = Code(UNSTABLE_OFFSET_COMMIT, in_partitions=True)
-    group.answer("OffsetFetch", unstable, times=math.inf, when=lambda _: bool(open_transactions))
-    group.assigned, since = [GOES, STAYS], len(group.requests)
-    assert await user.call("enforce_rebalance") == "ok"
-    await group.until(lambda: len(group.sent("OffsetFetch", since=since)) > 1)
-    assert await user.consumes(8)
-    assert not group.fetched_from(GOES.partition)
-    open_transactions.clear()
+    group.answer("OffsetFetch", unstable, times=math.inf, when=is_unstable)
+    try:
+        await assign(user, group, "assigned", GOES, STAYS)
+        await group.until(lambda: sum(map(is_unstable, group.sent("OffsetFetch"))) > 1)
+        assert await user.consumes(8)
+        await assign(user, group, "assigned", STAYS, COMES)
+        await group.until(lambda: group.fetched_from(COMES.partition))
+        await assign(user, group, "assigned", GOES, STAYS)
+        assert not group.fetched_from(GOES.partition)
+    finally:
+        open_transactions.clear()
     await group.until(lambda: group.fetched_from(GOES.partition))
+    assert [one for one in caplog.messages if "Unknown error" in one] == []
 
 
 @pytest.mark.parametrize(("newest", "stable"), [(5, False), (7, True)], ids=["Kafka 2.4", "Kafka 2.5"])

@@ -267,7 +267,7 @@ class CooperativeCoordinator(WatchingCoordinator):
     def look_up_positions(self) -> bool:
         """Look up missing positions, without waiting; whether none is missing."""
         if not self._subscription.has_all_fetch_positions():
-            self._positions.look_up(self._member.deliverable)
+            self._positions.look_up()
         return bool(self._subscription.has_all_fetch_positions())
 
     def group_metadata(self) -> Any:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError
+from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -165,26 +165,39 @@ class Positions:
         self._subscription = subscription
         self._lookup: Any = None
 
-    def look_up(self, deliverable: Partitions) -> None:
-        """Apply the positions that a lookup found, or begin the next lookup. Raises the error of a lookup.
-
-        Only deliverable partitions are looked up. Partitions that are not announced yet are not deliverable,
-        since the listener may set their positions.
-        """
+    def look_up(self) -> None:
+        """Apply the positions that a lookup found, or begin the next lookup. Raises the error of a lookup."""
         lookup = self._lookup
         if lookup is None:
-            missing = self._subscription.missing_positions()
-            wanted = {tp: state for tp, state in missing.items() if tp in deliverable}
-            if wanted:
-                self._lookup = self._coordinator.start_and_wake(self._committed, wanted)
+            if self._wanted():
+                self._lookup = self._coordinator.start_and_wake(self._committed)
         elif lookup.is_done:
             self._lookup = None
             if lookup.exception is not None:
                 raise lookup.exception
             self._take(*lookup.value)
 
-    async def _committed(self, wanted: Wanted) -> tuple[Wanted, Mapping[TopicPartition, OffsetAndMetadata]]:
-        return wanted, await self._coordinator.fetch_committed_offsets_async(set(wanted))
+    def _wanted(self) -> Wanted:
+        """Only deliverable partitions: the listener may set the positions of those that are not announced."""
+        deliverable = self._coordinator.member.deliverable
+        missing = self._subscription.missing_positions()
+        return {tp: state for tp, state in missing.items() if tp in deliverable}
+
+    async def _committed(self) -> tuple[Wanted, Mapping[TopicPartition, OffsetAndMetadata]]:
+        """Ask until there is a response, each time for what is wanted then.
+
+        The offset of a partition is not stable while a transaction with it is open. The partition may leave
+        meanwhile, and others come.
+        """
+        coordinator = self._coordinator
+        while not coordinator.member.closing:
+            await coordinator.ensure_coordinator_ready_async()
+            wanted = self._wanted()
+            try:
+                return wanted, await coordinator._send_offset_fetch_request(set(wanted))
+            except Errors.RetriableError:  # pyright: ignore[reportAttributeAccessIssue]
+                await coordinator.back_off()
+        return {}, {}
 
     def _take(self, wanted: Wanted, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         missing = self._subscription.missing_positions()
@@ -193,7 +206,7 @@ class Positions:
             self._subscription.seek(tp, committed[tp].offset)
         if uncommitted := still_wanted - committed.keys():
             if not self._subscription.has_default_offset_reset_policy():
-                raise NoOffsetForPartitionError(uncommitted)
+                raise Errors.NoOffsetForPartitionError(uncommitted)
             for tp in uncommitted:
                 self._subscription.request_offset_reset(tp)
 
@@ -342,7 +355,7 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
             return records, idle
         # Nothing can be fetched. kafka-python's consumer sleeps for the same time.
         pause_ms = min(timeout_ms, self.config["retry_backoff_ms"])
-        with suppress(KafkaTimeoutError):
+        with suppress(Errors.KafkaTimeoutError):
             self._net.run(self._manager.wait_for, self._next_wakeup(), pause_ms)
         return records, False
 

@@ -48,7 +48,8 @@ _TOUCHED_OF_COORDINATOR = (
     "_build_metadata_snapshot",
     "_failed_request",
     "lookup_coordinator",
-    "fetch_committed_offsets_async",  # requests committed offsets until there is a response
+    "_send_offset_fetch_request",
+    "_handle_offset_fetch_response",  # extended: offsets of open transactions
     "_maybe_auto_commit_offsets_async",
     "_maybe_auto_commit_offsets_sync",
     "next_auto_commit_deadline",

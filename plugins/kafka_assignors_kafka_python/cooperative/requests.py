@@ -246,6 +246,14 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         if node_id == self.coordinator_id:
             super()._failed_request(node_id, request, error)
 
+    def _handle_offset_fetch_response(self, response: Any) -> Any:
+        # Otherwise each try during a transaction would log an unknown error.
+        topics = response.groups[0].topics if response.API_VERSION >= 8 else response.topics
+        unstable = Errors.UnstableOffsetCommitError  # pyright: ignore[reportAttributeAccessIssue]
+        if unstable.errno in (one.error_code for topic in topics for one in topic.partitions):
+            raise unstable(self.group_id)
+        return super()._handle_offset_fetch_response(response)
+
     def give_up(self, join: object) -> None:
         for returned in [one for one in self._calls if not one.is_done]:
             returned.failure(Errors.Cancelled("the group goes on without this member"))
