@@ -103,6 +103,7 @@ async def test_an_offset_of_an_open_transaction_holds_up_its_own_partition_alone
     try:
         await assign(user, group, "assigned", GOES, STAYS)
         await group.until(lambda: sum(map(is_unstable, group.sent("OffsetFetch"))) > 1)
+        assert await user.call("position", user.partition(*STAYS)) == "ok"
         assert await user.consumes(8)
         await assign(user, group, "assigned", STAYS, COMES)
         await group.until(lambda: group.fetched_from(COMES.partition))

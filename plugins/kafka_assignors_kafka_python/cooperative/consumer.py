@@ -269,7 +269,11 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         return bool(self._coordinator.drain(timeout_s))
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
-        """As KafkaConsumer's."""
+        """As KafkaConsumer's, but a known position waits for no other partition's."""
+        state = self._subscription.assignment.get(partition)
+        known = None if state is None or state.awaiting_validation else state.position
+        if known is not None:
+            return int(known.offset)
         super()._refresh_committed_offsets(timeout_ms)
         position: int | None = super().position(partition, timeout_ms)  # pyright: ignore[reportArgumentType]
         return position
