@@ -131,6 +131,13 @@ def test_what_a_member_owns_of_a_unit_is_not_warmed_again() -> None:
     assert units(result, "b") == ((("u", 2),), (("u", 3),))
 
 
+def test_what_a_member_gets_of_a_unit_at_once_is_not_warmed() -> None:
+    owner, warms = member("a", of("t", 0, 1, 2, 3), WARMS, "t", "u"), member("b", {}, WARMS, "t", "u")
+    result = led(owner, warms, strategy=CoPartitioned([["t", "u"]]))
+    assert result.assignment.members["b"] == {"u": [2, 3]}
+    assert units(result, "b") == ((("t", 2),), (("t", 3),))
+
+
 class AsksTwice(Strategy):
     """Gives another answer each time it is asked about an equal group."""
 
@@ -173,8 +180,9 @@ def test_lists_are_bounded_and_begin_with_what_has_begun() -> None:
     assert len(warm_list_bytes(result.lists["b"])) <= LISTED_BYTES
 
 
-def test_without_warmth_the_result_is_as_before_and_nothing_is_listed() -> None:
-    result = led(member("a", of("t", 0, 1, 2, 3), None), member("b", {}, None))
+@pytest.mark.parametrize("echo", [None, Warmth(generation=5, plan=7, ready=of("t", 2))])
+def test_if_no_member_warms_the_result_is_as_before_and_nothing_is_listed(echo: Warmth | None) -> None:
+    result = led(member("a", of("t", 0, 1, 2, 3), None), member("b", {}, echo))
     assert result.assignment.load("a") == 2
     assert result.lists == {}
 
@@ -211,6 +219,17 @@ def test_what_is_assigned_ends_and_what_is_not_listed_any_more_is_cancelled() ->
     assert again.begin()[1] == (a(1),)
 
 
+def test_a_unit_of_another_shape_waits_for_the_end_of_the_one_that_runs() -> None:
+    both = (("t", 0), ("u", 0))
+    warming, _ = Warming(2).assigned(5, WarmList(7, (both,)), frozenset())
+    warming, _ = warming.begin()
+    warming, gone = warming.assigned(6, WarmList(8, (a(0), a(1))), frozenset())
+    assert gone == {both}
+    warming, begun = warming.begin()
+    assert begun == (a(1),)
+    assert warming.ended(both).begin()[1] == (a(0),)
+
+
 def test_an_assignment_without_a_list_cancels_nothing() -> None:
     warming, _ = Warming(3).assigned(5, WarmList(7, (a(0), a(1))), frozenset())
     after, gone = warming.assigned(6, None, frozenset(a(0)))
@@ -218,11 +237,12 @@ def test_an_assignment_without_a_list_cancels_nothing() -> None:
     assert after.listed == (a(1),)
 
 
-def test_a_member_without_a_callback_echoes_once_it_has_a_list() -> None:
+def test_a_member_without_a_callback_echoes_its_last_list() -> None:
     assert Warming().joining()[1] is None
     warming, _ = Warming().assigned(5, WarmList(7, (a(0),)), frozenset())
     assert warming.begin()[1] == ()
     assert warming.joining()[1] == Warmth(0, False, 5, 7, {}, {"t": [0]})
+    assert warming.assigned(6, None, frozenset())[0].joining()[1] is None
 
 
 # ---- bytes

@@ -13,7 +13,7 @@ A member with a warm-up callback announces a `Warmth`. Around a strategy, which 
 Withholding follows, on the held assignment, so the safety of a group does not depend on this module. A held
 assignment may exceed what a strategy promises until the moves end: balance, shares of a rollout, capacities.
 
-A group in which no member announces a `Warmth` is assigned as without this module. The idea of warm-up
+A group in which no member warms or drains is assigned as without this module. The idea of warm-up
 replicas before a move is that of Kafka Streams (KIP-441).
 """
 
@@ -53,13 +53,13 @@ class Handoff:
 
     @classmethod
     def of(cls, strategy: Strategy, group: Group) -> Handoff | None:
-        """None if no member of the group announces anything of warm-ups.
+        """None if no member of the group warms or drains.
 
         Of two members that warm a partition, the one with the later list counts, then the ready one, then the
         one with the lower id. A list of a generation that the group has not reached is false.
         """
         announced = {id: one.warmth for id, one in group.members.items() if one.warmth is not None}
-        if not announced:
+        if not any(warmth.max_warming or warmth.draining for warmth in announced.values()):
             return None
         topics = _topics(group)
         ready: dict[str, frozenset[Partition]] = {}
@@ -166,7 +166,8 @@ class Handoff:
         left: dict[str, tuple[Unit, ...]] = {}
         for member_id, units in moves.items():
             now = {*pairs(assignment.members[member_id])}
-            left[member_id] = tuple(unit for unit in units if not now.issuperset(unit))
+            rests = (tuple(each for each in unit if each not in now) for unit in units)
+            left[member_id] = tuple(rest for rest in rests if rest)
         each = LISTED_BYTES // max(1, sum(map(bool, left.values())))
         plan = self._plan_of(target)
         return {

@@ -52,9 +52,10 @@ class Warming:
             cancelled=self.cancelled | (self.running & gone),
             ready=ready,
             reported=self.reported & ready if self.max_warming else ready,
+            has_list=warm is not None,
         )
         if warm is not None:
-            state = replace(state, generation=generation, plan=warm.plan, has_list=True)
+            state = replace(state, generation=generation, plan=warm.plan)
         return state, gone
 
     def without(self, gone: frozenset[Unit]) -> Warming:
@@ -68,11 +69,17 @@ class Warming:
         )
 
     def begin(self) -> tuple[Warming, tuple[Unit, ...]]:
-        """The state, and the units whose callback begins now."""
-        waiting = (unit for unit in self.listed if unit not in self.ready and unit not in self.running)
-        room = max(0, self.max_warming - len(self.running))
-        begun = tuple(unit for unit, _ in zip(waiting, range(room), strict=False))
-        return replace(self, running=self.running.union(begun)), begun
+        """The state, and the units whose callback begins now.
+
+        A unit waits for the end of a running one that shares a partition with it.
+        """
+        running, warming = set(self.running), {each for unit in self.running for each in unit}
+        for unit in self.listed:
+            if len(running) < self.max_warming and unit not in self.ready and warming.isdisjoint(unit):
+                running.add(unit)
+                warming.update(unit)
+        begun = tuple(unit for unit in self.listed if unit in running - self.running)
+        return replace(self, running=frozenset(running)), begun
 
     def ended(self, unit: Unit) -> Warming:
         """The callback has returned, raised, or taken too long. After a cancel it begins again if listed."""
@@ -87,7 +94,7 @@ class Warming:
     def joining(self) -> tuple[Warming, Warmth | None]:
         """When JoinGroup is sent: the state, and what the member announces.
 
-        Without a callback it echoes the lists that it gets, so that a leader can keep its plan.
+        Without a callback it echoes the last list, so that a leader can keep its plan.
         """
         if not (self.max_warming or self.draining or self.has_list):
             return self, None
