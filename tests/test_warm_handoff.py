@@ -287,9 +287,15 @@ def assigned(user_data: bytes) -> WarmList | None:
 LIST = WarmList(2**63 + 1, (a(1), a(2), (("t", 3), ("u", 3))))
 
 
-def test_a_list_arrives_without_units_of_topics_that_are_not_subscribed() -> None:
-    foreign = ((("v", 1),), (("t", 4), ("v", 4)))
+def test_a_list_arrives_without_units_of_topics_that_are_not_subscribed_and_of_negative_numbers() -> None:
+    foreign = ((("v", 1),), (("t", 4), ("v", 4)), a(-1))
     assert assigned(warm_list_bytes(WarmList(LIST.plan, LIST.units + foreign))) == LIST
+
+
+def test_a_list_of_partitions_that_do_not_exist_is_cut_off() -> None:
+    warm = assigned(warm_list_bytes(WarmList(7, tuple(map(a, range(100_000))))))
+    assert warm is not None
+    assert [*warm.units] == [*map(a, range(9 + 1000))]
 
 
 @pytest.mark.parametrize("user_data", [b"", b"\0", b"\x01other", b"\x02", b"\x02" + bytes(8) + b"\xff" * 8])

@@ -40,7 +40,7 @@ from kafka_assignors.wire import (
     decode_member,
     encode_assignment,
 )
-from kafka_assignors.wire.warm_sections import WarmList, read_warm_list, warm_list_bytes
+from kafka_assignors.wire.warm_sections import Unit, WarmList, read_warm_list, warm_list_bytes
 
 # ---------------------------------------------------------------------------------------- a member joins
 
@@ -410,16 +410,25 @@ def read_assignment(
         if surplus := len(distinct) - len(taken[topic]):
             refused.append((topic, surplus))
     findings = (*_assignment_findings(leader_id, foreign, refused),)
-    return OwnAssignment(taken, findings, lacks_metadata, _warm_list(decoded.user_data, subscribed))
+    counts = {topic: partition_count(topic) or 0 for topic in subscribed}
+    return OwnAssignment(taken, findings, lacks_metadata, _warm_list(decoded.user_data, counts))
 
 
-def _warm_list(user_data: bytes, subscribed: frozenset[str]) -> WarmList | None:
-    """The list in the user data, with the units whose topics are all subscribed."""
+def _warm_list(user_data: bytes, counts: Mapping[str, int]) -> WarmList | None:
+    """The list in the user data, with the units of subscribed topics; `counts` are their partitions.
+
+    The member echoes its list, so only so many partitions count that its metadata do not have.
+    """
     warm = read_warm_list(user_data)
     if warm is None:
         return None
-    fitting = (unit for unit in warm.units if subscribed.issuperset(topic for topic, _ in unit))
-    return WarmList(warm.plan, tuple(fitting))
+    units, may_be_new = list[Unit](), _MOST_UNKNOWN_PARTITIONS
+    for unit in warm.units:
+        new = sum(number >= counts.get(topic, 0) for topic, number in unit)
+        if new <= may_be_new and all(topic in counts and number >= 0 for topic, number in unit):
+            units.append(unit)
+            may_be_new -= new
+    return WarmList(warm.plan, tuple(units))
 
 
 def _of_leader(leader_id: str) -> str:
