@@ -88,12 +88,14 @@ def test_a_change_is_judged_against_today(tmp_path: Path) -> None:
         (["FILE", "--group", "g"], "--group: no effect without --bootstrap-server"),
         (["FILE", "--before", "FILE", "--change-to", "range"], "--before needs files to compare with"),
         (["FILE", "--change-to", "stiky"], "did you mean 'sticky'?"),
+        (["FILE", "--change-to", ","], "--change-to: expected names of strategies"),
+        (["OURS", "--change-to", "kip848-uniform"], "--change-to: kip848-uniform stands for an assignor of"),
         (["missing.toml"], "missing.toml: No such file or directory"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(arguments: list[str], part: str, tmp_path: Path) -> None:
-    file = str(write(tmp_path, "a.properties", JAVA))
-    assert part in refusal("lint", *(file if argument == "FILE" else argument for argument in arguments))
+    files = {"FILE": write(tmp_path, "a.properties", JAVA), "OURS": write(tmp_path, "a.toml", AIOKAFKA)}
+    assert part in refusal("lint", *(files.get(argument, argument) for argument in arguments))
 
 
 # ---- files

@@ -34,6 +34,7 @@ from kafka_assignors_ops.lint.rules import (
     NotJudged,
     Severity,
     StrategyUse,
+    Version,
 )
 from kafka_assignors_ops.live_group import CLASSIC, LiveGroup
 from kafka_assignors_ops.settings_file import read_settings
@@ -122,13 +123,13 @@ def lint_members(
         raise UserError("--before needs files to compare with, and no --change-to")
     ci = CiFormats(junit, github, json_file)
     ci.require()
-    new_names = _checked(options.split_names(change_to or ()), "--change-to")
-    old_names = _checked(options.split_names(from_ or ()), "--from")
+    new_names = _checked(change_to or (), "--change-to")
+    old_names = _checked(from_ or (), "--from")
 
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
         address = options.cluster_address(bootstrap_server, command_config, timeout)
-        listed = [strategy_use(Client.UNKNOWN, None, name, options.load_silently) for name in old_names]
+        listed = [_use(Client.UNKNOWN, None, name, "--from") for name in old_names]
         live = read_live(address, group, listed)
         runs = live.live.protocol if live.live and live.live.group_type == CLASSIC else None
         if listed and runs and runs != listed[0].name:
@@ -162,8 +163,11 @@ def _with_live(files: LintFacts, live: LintFacts, *, strategies_assumed: bool, i
     )
 
 
-def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
-    """Load each strategy: a misspelled name must not pass for a strategy of a client."""
+def _checked(values: Sequence[str], option: str) -> tuple[str, ...]:
+    """The names in `values`. Each strategy is loaded: a misspelled name must not pass for one of a client."""
+    names = options.split_names(values)
+    if values and not names:
+        raise UserError(f"{option}: expected names of strategies, with commas between")
     for name in names:
         if not name.startswith("stock:"):
             options.load_named_strategy(name, option)
@@ -181,10 +185,18 @@ def _member(path: Path) -> MemberConfig:
 
 
 def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
-    uses = tuple(strategy_use(member.client, member.version, name, options.load_silently) for name in names)
+    uses = tuple(_use(member.client, member.version, name, "--change-to") for name in names)
     return dataclasses.replace(
         member, strategies=uses, given=member.given | {"partition.assignment.strategy"}
     )
+
+
+def _use(client: Client, version: Version | None, name: str, option: str) -> StrategyUse:
+    """The strategy `name` of `option` in a member of this client."""
+    try:
+        return strategy_use(client, version, name, options.load_silently, option)
+    except InvalidSettingError as error:
+        raise UserError(str(error)) from None
 
 
 # ---- the running group
