@@ -50,6 +50,7 @@ def replay_renderables(result: ReplayResult) -> list[RenderableType]:
         Text(),
         *_truth(result.truth),
         Text(_sample(result)),
+        *_assigned_by_broker(result),
         Text(),
         *_left_out(result),
         *_verdict(result),
@@ -121,6 +122,13 @@ def _sample(result: ReplayResult) -> str:
     return f"{counted(result.sample.rows, 'row')} of {groups} computed a second time, with the same result."
 
 
+def _assigned_by_broker(result: ReplayResult) -> Iterator[RenderableType]:
+    if result.history.kip848_groups:
+        groups = counted(result.history.kip848_groups, "KIP-848 group")
+        how = "the broker assigns there; strategies are replayed from its target assignments"
+        yield Text(f"{groups}: {how}.")
+
+
 def _left_out(result: ReplayResult) -> list[RenderableType]:
     """Lines about the data that the figures above do not cover, if there is any."""
     lines = [
@@ -186,15 +194,14 @@ def _gap_lines(result: ReplayResult) -> Iterator[str]:
     if made_again := sum(group.incarnations - 1 for group in result.groups):
         times = counted(made_again, "time")
         yield f"{times} a group was deleted and created again: each life of a group is replayed on its own"
-    if history.kip848_groups:
-        yield f"{counted(history.kip848_groups, 'KIP-848 group')}, whose broker assigns"
 
 
 def _verdict(result: ReplayResult) -> Iterator[RenderableType]:
     found = find(result)
     suggested = [finding for finding in found if finding.suggests]
+    generations = sum(each.generations for each in result.groups)
     head = (
-        f"{counted(result.history.generations, 'generation')} of {counted(len(result.groups), 'group')} "
+        f"{counted(generations, 'generation')} of {counted(len(result.groups), 'group')} "
         f"replayed in {result.seconds:.0f} s. {headline(found)} ({leading_mode(result).value})"
     )
     yield Text(f"{head}; the largest savings:" if suggested else f"{head}.", style="bold")
