@@ -33,9 +33,9 @@ kafka-assignors assign group.json --strategy range
 
 generate-groups | kafka-assignors assign - --time > assignments.jsonl
 
-kafka-assignors assign group.json --strategy my_package.strategies:Weighted
+kafka-assignors assign group.json --strategy my_package.strategies:Mine
 
-kafka-assignors assign group.json --strategy weighted.py:Weighted --settle   (runs the code in weighted.py)
+kafka-assignors assign group.json --strategy mine.py:Mine --settle   (runs the code in mine.py)
 
 kafka-assignors assign group.json --strategy weighted   (topics with "weights", a number for each partition: \
 the answer has "loads")

@@ -62,9 +62,13 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"{counted(waiting, 'partition')} wait until the present owner has revoked them"
     if dropped := answer.get("dropped_claims"):
         yield f"{counted(len(dropped), 'claim')} of faulty members dropped: --json names them"
-    yield from answer.get("findings", ())
+    findings = answer.get("findings", ())
+    yield from findings
     if "loads" in answer:
         yield _about_loads(answer["loads"])
+        unknown = answer["loads"]["unknown_weights"]
+        if unknown and not any("weight" in said for said in findings):  # `weighted` has said it.
+            yield f"{counted(unknown, 'unknown weight')}: a median stands in"
     if "assign_ns" in answer:
         yield f"{answer['assign_ns']:,} ns of CPU in the strategy"
     if "settle" in answer:
@@ -78,13 +82,10 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _about_loads(loads: Mapping[str, Any]) -> str:
     """One sentence about the loads by weight, given their JSON form."""
-    said = (
+    return (
         f"by weight: the greatest load is {loads['makespan']}, and no assignment has less than "
         f"{loads['lower_bound']}: at most {_above(loads['ratio'])} times the optimum"
     )
-    if loads["unknown_weights"]:
-        said += f"; {loads['unknown_weights']} weights are unknown, a median stands in"
-    return said
 
 
 def _above(number: float) -> str:

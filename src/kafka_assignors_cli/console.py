@@ -40,7 +40,7 @@ class ExitCode(enum.IntEnum):
     CANNOT_RUN = 2
     """Bad input, or a missing requirement: one line on stderr names it."""
     INTERNAL_ERROR = 70
-    """A defect in this program or in a strategy that it loaded; EX_SOFTWARE of sysexits.h."""
+    """A defect in this program, or a strategy that calls sys.exit; EX_SOFTWARE of sysexits.h."""
     INTERRUPTED = 130
     """Ctrl-C; the code with which a shell reports SIGINT."""
     PIPE_CLOSED = 141
