@@ -322,6 +322,12 @@ async def test_a_drain_waits_for_the_partitions_of_a_join_whose_leader_does_not_
 
 
 @scene
+async def test_a_drain_that_such_a_join_outlasts_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    assert await member_of(Client(in_a_group(joins=True))).drain(0.01) is False
+    assert "0 are left after 0.01 s, and a join may bring others" in caplog.text
+
+
+@scene
 async def test_a_drain_that_cannot_work_ends_at_once_with_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -354,3 +354,18 @@ async def test_a_close_leaves_at_once_and_waits_for_the_warm_ups_that_nothing_el
     assert calls == ["warming"]
     await user.close()
     assert calls == ["warming", "asked to end", "ended", "cancelled"]
+
+
+# ---- drain
+
+
+@each_client()
+async def test_a_close_ends_a_drain_that_has_not_handed_everything_over(
+    user: User, group: Group, client: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    drain, joins = user.client.consumer.drain, len(group.sent("JoinGroup"))
+    draining = asyncio.ensure_future(drain() if client == "aiokafka" else asyncio.to_thread(drain))
+    await group.until(lambda: len(group.sent("JoinGroup")) > joins)
+    await user.close()
+    assert await draining is False
+    assert "not all partitions are drained: it is being closed" in caplog.text

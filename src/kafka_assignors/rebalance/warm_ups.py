@@ -138,6 +138,7 @@ class WarmUps:
         if member.closing or not member.in_group or not member.topics:
             self._cancel(self._uncancelled)
         if member.closing:
+            self._refusal = "it is being closed"
             self._report_soon_over.notify()
             self._report_again_over.notify()
         for drain in self._drains:
@@ -178,7 +179,7 @@ class WarmUps:
             self._drains.remove(member_changed)
         if refusal is not None:
             self._log.warning("group %r: not all partitions are drained: %s", self._group_id, refusal)
-        return not self._client.member.owned
+        return refusal is None
 
     async def _drain(self, timeout_s: float | None, member_changed: Wakeup) -> str | None:
         """Why partitions are left; None if none are."""
@@ -193,7 +194,8 @@ class WarmUps:
         while self._refusal is None and (client.member.owned or self._joins_unaware):
             left_s = None if timeout_s is None else timeout_s - (lease.clock() - began_at)
             if left_s is not None and left_s <= 0:
-                return f"{len(client.member.owned)} are left after {timeout_s:g} s"
+                coming = ", and a join may bring others" if self._joins_unaware else ""
+                return f"{len(client.member.owned)} are left after {timeout_s:g} s{coming}"
             await member_changed(left_s)
         return self._refusal
 
