@@ -63,6 +63,8 @@ async def test_with_a_pattern_start_returns_with_the_first_assignment(group: Gro
     try:
         await asyncio.wait_for(consumer.start(), HANG_S)
         assert consumer.assignment() == of(group, 0, 1, 2, 3)
+        # A seek while a reset is under way gets the offset of that one, as in aiokafka.
+        assert {await consumer.position(tp) for tp in consumer.assignment()} == {10}
         assert await asyncio.wait_for(consumer.seek_to_beginning(), HANG_S)
         assert {await consumer.position(tp) for tp in consumer.assignment()} == {0}
     finally:

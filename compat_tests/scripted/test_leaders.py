@@ -197,6 +197,8 @@ async def test_a_pattern_is_matched_with_the_topics_at_the_time_of_the_join(user
     user.subscribes = {"pattern": "^orders"}
     await user.start()
     assert await user.consumes(4)
+    settled = len(group.requests)
+    await group.until(lambda: group.sent("Heartbeat", since=settled))
     since = len(group.requests)
     group.topics["orders-of-today"] = 2
     group.begin_rebalance()
