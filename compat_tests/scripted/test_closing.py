@@ -369,3 +369,37 @@ async def test_a_close_ends_a_drain_that_has_not_handed_everything_over(
     await user.close()
     assert await draining is False
     assert "not all partitions are drained: it is being closed" in caplog.text
+
+
+@each_client()
+async def test_a_listener_cannot_drain_its_consumer_but_others_can_while_it_runs(
+    user: User, group: Group, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer, told, user.held = user.client.consumer, user.client._told, {"revoked"}
+    results: list[object] = []
+
+    def drain() -> Any:
+        return consumer.drain(timeout_ms=100)
+
+    async def in_its_task(what: str, partitions: Any) -> None:
+        try:
+            results.append(await drain())
+        except aiokafka.errors.IllegalStateError:
+            results.append("refused")
+        await told(what, partitions)
+
+    def in_its_thread(what: str, partitions: Any) -> None:
+        try:
+            results.append(drain())
+        except kafka.errors.IllegalStateError:
+            results.append("refused")
+        told(what, partitions)
+
+    monkeypatch.setattr(user.client, "_told", in_its_task if client == "aiokafka" else in_its_thread)
+    assert await user.call("subscribe") == "ok"
+    leaving = asyncio.ensure_future(user.call("unsubscribe"))
+    await user.entered.wait()
+    assert await (drain() if client == "aiokafka" else asyncio.to_thread(drain)) is False
+    user.released.set()
+    assert await leaving == "ok"
+    assert {*results} == {"refused"}

@@ -308,10 +308,14 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
 
         The consumer goes on meanwhile: call this beside the loop that gets records. False if partitions are
         left after the timeout; at once, with a warning in the log, if the leader of the group knows nothing
-        of warm handoff, or if this member is static or eager.
+        of warm handoff, or if this member is static or eager. IllegalStateError if the listener calls it, or
+        a task that it started and that runs before it has returned, since the joins that hand over wait for
+        the listener to return.
         """
         if self._closed:
             raise ConsumerStoppedError
+        if self._subscription.is_called_by_listener:
+            raise IllegalStateError("drain() waits for joins, which wait for the listener that calls it")
         if not isinstance(self._coordinator, CooperativeCoordinator):
             raise IllegalStateError("drain() comes after start()")
         return await self._coordinator.drain(None if timeout_ms is None else timeout_ms / 1000)

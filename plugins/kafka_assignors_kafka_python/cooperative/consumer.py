@@ -263,7 +263,8 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
 
         The consumer goes on meanwhile: call this in a thread beside the one that polls. False if partitions
         are left after the timeout; at once, with a warning in the log, if the leader of the group knows
-        nothing of warm handoff, or if this member is static or eager.
+        nothing of warm handoff, or if this member is static or eager. IllegalStateError if the listener calls
+        it, since the joins that hand over wait for the listener to return.
         """
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         return bool(self._coordinator.drain(timeout_s))

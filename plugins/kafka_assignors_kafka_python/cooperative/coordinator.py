@@ -407,6 +407,10 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     def drain(self, timeout_s: float | None) -> bool:
         """See `CooperativeKafkaConsumer.drain`."""
+        if self.listener_calls.is_called_by_listener:
+            raise Errors.IllegalStateError(
+                "drain() waits for joins, which wait for the listener that calls it"
+            )
         return bool(self._net.run(self._session.warm_ups.drain, timeout_s))
 
     # ---- metadata

@@ -12,6 +12,7 @@ import copy
 import enum
 import inspect
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ class ListenerCalls:
         self._committing: Any = None
         self._asked: events.CallListener | None = None
         self._is_under_way = False
+        self._thread: threading.Thread | None = None  # that of the last call
         self._error: Exception | None = None
 
     # ---- on the I/O thread
@@ -98,11 +100,16 @@ class ListenerCalls:
             asked = self._coordinator.on_io_thread(self._begin)
             if asked is None:
                 continue
-            self._is_under_way = True
+            self._is_under_way, self._thread = True, threading.current_thread()
             try:
                 self._tell(asked)
             finally:
                 self.end_if_under_way()
+
+    @property
+    def is_called_by_listener(self) -> bool:
+        """Whether the caller is the running call of the listener."""
+        return self._is_under_way and self._thread is threading.current_thread()
 
     def _is_warming(self) -> bool:
         """Whether the listener is to be told of partitions that it still warms: a later poll tells it."""
