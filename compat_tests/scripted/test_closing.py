@@ -356,6 +356,30 @@ async def test_a_close_leaves_at_once_and_waits_for_the_warm_ups_that_nothing_el
     assert calls == ["warming", "asked to end", "ended", "cancelled"]
 
 
+@each_client("kafka-python", of_group={"peer_leads": True}, consumes=0)
+async def test_the_timeout_of_a_close_is_that_of_its_wait_for_warm_ups_too(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_ups, "END_S", HANG_S)
+    begun, released = asyncio.Event(), threading.Event()
+
+    def warm(*_: object) -> None:
+        user.loop.call_soon_threadsafe(begun.set)
+        released.wait(HANG_S)
+
+    monkeypatch.setattr(KafkaPythonListener, "on_partitions_warming", warm, raising=False)
+    to_warm = warm_list_bytes(WarmList(1, (((TOPIC, 0),),)))
+    monkeypatch.setattr(group, "_of_peer", lambda: encode_assignment(ConsumerAssignment(0, {}, to_warm)))
+    await user.start()
+    await begun.wait()
+    user.polls.clear()
+    before = time.monotonic()
+    await asyncio.to_thread(user.client.consumer.close, timeout_ms=100)
+    took_s = time.monotonic() - before
+    released.set()
+    assert took_s < SOON_S
+
+
 # ---- drain
 
 

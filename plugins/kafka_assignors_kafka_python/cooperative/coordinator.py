@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -448,6 +449,7 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commit if commits are automatic, revoke (or lose) all partitions, and leave the group."""
+        until = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         if autocommit:
             self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
         self.on_io_thread(self.told.expect_no_poll)
@@ -464,7 +466,7 @@ class CooperativeCoordinator(WatchingCoordinator):
                 self._net.run(self.wait_for, self._session.leave_task, timeout_ms)
             except Errors.KafkaTimeoutError as error:
                 log.info("group %r: leaving was not answered: %s", self.group_id, error)
-        self.on_io_thread(self._session.warm_ups.end)
+        self.on_io_thread(self._session.warm_ups.end, until - time.monotonic())
         self.on_io_thread(self._join_wanted.notify)
         self.on_io_thread(self._session.stop)
         self._cluster.remove_listener(WeakMethod(self._handle_metadata_update))

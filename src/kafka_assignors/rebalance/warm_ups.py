@@ -9,6 +9,7 @@ Each report is a rebalance, so a ready unit waits for a moment for others that a
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from logging import Logger
 from typing import TYPE_CHECKING, Protocol
@@ -159,9 +160,9 @@ class WarmUps:
         while self.is_warming(partitions):
             await self._ended(self._timeout_s)
 
-    async def end(self) -> None:
+    async def end(self, longest_s: float = math.inf) -> None:
         """Wait until cancelled warm-ups have ended and the listener was told, for a few seconds at most."""
-        until = lease.clock() + END_S
+        until = lease.clock() + min(END_S, longest_s)
         while self._calls and (left_s := until - lease.clock()) > 0:
             await self._ended(left_s)
 
