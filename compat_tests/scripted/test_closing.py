@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -378,6 +379,46 @@ async def test_the_timeout_of_a_close_is_that_of_its_wait_for_warm_ups_too(
     took_s = time.monotonic() - before
     released.set()
     assert took_s < SOON_S
+
+
+@each_client(of_group={"peer_leads": True}, consumes=0, warm_timeout_ms=100)
+async def test_calls_of_on_warming_cancelled_that_never_return_are_bounded(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released, told = threading.Event(), []
+
+    class AioHangs(AioListener):
+        async def on_partitions_warming(self, _: object) -> None: ...
+
+        async def on_warming_cancelled(self, partitions: object) -> None:
+            told.append(partitions)
+            while not released.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+
+    class KafkaPythonHangs(KafkaPythonListener):
+        def on_partitions_warming(self, *_: object) -> None: ...
+
+        def on_warming_cancelled(self, partitions: object) -> None:
+            told.append(partitions)
+            released.wait(HANG_S)
+
+    def assignment() -> bytes:
+        return encode_assignment(ConsumerAssignment(0, {}, warm_list_bytes(WarmList(1, (*units,)))))
+
+    units = [((TOPIC, number),) for number in range(8)]
+    monkeypatch.setattr(users, "AioListener", AioHangs)
+    monkeypatch.setattr(users, "KafkaPythonListener", KafkaPythonHangs)
+    monkeypatch.setattr(group, "_of_peer", assignment)
+    await user.start()
+    warm = user.client.consumer._coordinator._session.warm_ups
+    await group.until(lambda: len(warm._warmed) == len(units))
+    units.clear()
+    group.begin_rebalance()
+    await group.until(lambda: told and not warm._calls)
+    released.set()
+    assert len(told) == warm_ups.DEFAULT_MAX_WARMING
+    assert caplog.text.count("on_warming_cancelled is not called") == 1
 
 
 # ---- drain

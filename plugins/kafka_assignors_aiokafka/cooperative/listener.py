@@ -145,11 +145,12 @@ class WarmUpTask:
 
     def __init__(self, listener: Any, partitions: events.Partitions) -> None:
         self._listener = listener
+        self._telling: asyncio.Future[Any] | None = None
         self._task = asyncio.ensure_future(listener.on_partitions_warming(_named(partitions)))
 
     @property
     def is_running(self) -> bool:
-        return not self._task.done()
+        return not self._task.done() or (self._telling is not None and not self._telling.done())
 
     def cancel(self) -> None:
         self._task.cancel()
@@ -161,11 +162,11 @@ class WarmUpTask:
         tell = getattr(self._listener, "on_warming_cancelled", None)
         if tell is None or not inspect.isawaitable(returned := tell(_named(partitions))):
             return
-        telling = asyncio.ensure_future(returned)
+        self._telling = asyncio.ensure_future(returned)
         try:
-            await self._has_ended(telling, timeout_s)
+            await self._has_ended(self._telling, timeout_s)
         finally:
-            telling.cancel()
+            self._telling.cancel()
 
     async def _has_ended(self, call: asyncio.Future[Any], timeout_s: float) -> bool:
         """Whether it ends in time. A task of its own: a CancelledError of the listener ends no other task."""

@@ -27,6 +27,7 @@ class WarmUpThread:
         self._coordinator = coordinator
         self._listener = listener
         self._cancelled = threading.Event()
+        self._telling: futures.Future[Any] | None = None
         self._call, self._has_ended = self._in_thread(
             listener.on_partitions_warming, named(partitions), self._cancelled
         )
@@ -45,7 +46,7 @@ class WarmUpThread:
 
     @property
     def is_running(self) -> bool:
-        return not self._call.done()
+        return not self._call.done() or (self._telling is not None and not self._telling.done())
 
     def cancel(self) -> None:
         self._cancelled.set()
@@ -60,10 +61,10 @@ class WarmUpThread:
         tell = getattr(self._listener, "on_warming_cancelled", None)
         if tell is None:
             return
-        call, has_ended = self._in_thread(tell, named(partitions))
+        self._telling, has_ended = self._in_thread(tell, named(partitions))
         await has_ended(timeout_s)
-        if call.done():
-            raise_error(call.exception())
+        if self._telling.done():
+            raise_error(self._telling.exception())
 
 
 def named(partitions: events.Partitions) -> set[TopicPartition]:

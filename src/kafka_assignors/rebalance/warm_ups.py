@@ -45,7 +45,7 @@ class WarmUp(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not returned."""
+        """Whether it has not returned, or what was told of its cancellation has not."""
         ...
 
     def cancel(self) -> None:
@@ -87,6 +87,7 @@ class WarmUps:
         self._calls: dict[Unit, WarmUp] = {}
         self._warmed: dict[Unit, WarmUp] = {}
         self._overdue: list[WarmUp] = []
+        self._has_said_they_hang = False
         self._reports_soon = False
         self._reported_again = 0
         self._refusal: str | None = None
@@ -242,13 +243,17 @@ class WarmUps:
 
     def _started(self, unit: Unit) -> WarmUp:
         """A call; RuntimeError if `max_warming` earlier ones took too long, and still have not returned."""
-        self._overdue = [call for call in self._overdue if call.is_running]
-        if len(self._overdue) >= self._max_warming:
+        if self._too_many_hang:
             raise RuntimeError(
-                f"{len(self._overdue)} calls of on_partitions_warming took longer than warm_timeout_ms, and "
-                "have not returned: end them when they are cancelled"
+                f"{len(self._overdue)} calls for warm-ups took longer than warm_timeout_ms, and have not "
+                "returned: end them when they are cancelled"
             )
         return self._client.warm_up(frozenset(unit))
+
+    @property
+    def _too_many_hang(self) -> bool:
+        self._overdue = [call for call in self._overdue if call.is_running]
+        return len(self._overdue) >= self._max_warming
 
     def _over(self, unit: Unit) -> None:
         self._state = self._state.ended(unit)
@@ -289,10 +294,22 @@ class WarmUps:
         partitions = frozenset(unit).difference(member.owned if member.in_group else ())
         if call is None or not partitions:
             return
+        if self._too_many_hang and call not in self._overdue:  # One that counts already adds none.
+            if not self._has_said_they_hang:
+                self._log.error(
+                    "group %r: on_warming_cancelled is not called while %d calls for warm-ups that took "
+                    "longer than warm_timeout_ms have not returned",
+                    self._group_id,
+                    len(self._overdue),
+                )
+            self._has_said_they_hang = True
+            return
         try:
             await call.tell_cancelled(partitions, self._timeout_s)
         except Exception as error:
             self._log.error("group %r: on_warming_cancelled failed", self._group_id, exc_info=error)
+        if call.is_running and call not in self._overdue:
+            self._overdue.append(call)
 
     # ---- reports
 
