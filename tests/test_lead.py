@@ -35,7 +35,7 @@ class OfTests(Assignor):
 
 @dataclass(eq=False)
 class Client:
-    """A client. `during` is called in each thread, with the function called."""
+    """A client. `during` is called in each thread, with the function called, and in `watch`."""
 
     known: list[Topic] = field(default_factory=lambda: list(TOPICS))
     member: MemberState = field(
@@ -64,6 +64,7 @@ class Client:
 
     async def watch(self, topics: Set[str], *, racks: bool, waits: bool) -> None:
         self.done.append(("watch", sorted(topics), racks, waits))
+        self.during("watch")
 
     def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
         self.done.append("remember")
@@ -209,15 +210,18 @@ def test_a_client_that_cancels_the_work_hears_why(caplog: pytest.LogCaptureFixtu
     assert "went on without this consumer" in caplog.messages[0]
 
 
+@pytest.mark.parametrize("during", ["read_members", "watch"])
 @pytest.mark.parametrize(
     "why", [{"closing": True}, {"poll_interval_exceeded": True}, {"topics": frozenset()}]
 )
-def test_a_member_that_left_by_itself_is_not_told(
-    why: dict[str, Any], caplog: pytest.LogCaptureFixture
+def test_a_member_that_left_by_itself_does_nothing_more_and_is_not_told(
+    why: dict[str, Any], during: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Its client may watch the topics of another subscription by then."""
     client = Client(known=[])  # Leaving ends the request for metadata.
-    client.during = lambda _: client.leaves(**why)
+    client.during = lambda what: client.leaves(**why) if what == during else None
     assert lead(client, OfTests(CooperativeSticky()), *PAIR) is None
+    assert during in client.done[-1]
     assert caplog.messages == []
 
 

@@ -51,25 +51,32 @@ class WatchingCoordinator(RequestingCoordinator):
         costs less than a wait in every round: the request follows a fetch, which a broker answers when there
         are records or `fetch_max_wait_ms` have passed.
         """
-        client, by_pattern = self._client, self._subscription.subscribed_pattern
+        client = self._client
         self._racks.following = racks
         unknown = topics - self._cluster._partitions.keys()
-        if len(unknown) > MOST_MISSING_TOPICS and by_pattern is None:
+        if len(unknown) > MOST_MISSING_TOPICS and self._subscription.subscribed_pattern is None:
             with suppress(KafkaError):  # After an error, they stay unknown until the next rebalance.
                 unknown = unknown - (await client.fetch_all_metadata())._partitions.keys()
-        subscription = self._subscription.subscription  # None after an `unsubscribe` in the meantime.
-        own = frozenset() if subscription is None else subscription.topics
+        own = self._own_topics
         self._group_subscription = set(watched_topics(topics, unknown, own))
-        if by_pattern:  # It has requested the metadata of all topics just before it joined.
+        if self._subscription.subscribed_pattern:
+            # It has requested the metadata of all topics just before it joined.
             await client._maybe_wait_metadata()
             return
-        learning = client.set_topics(self._group_subscription)
+        # The user may have subscribed to something else in the meantime.
+        learning = client.set_topics(self._group_subscription | own)
         if not learning.done():
             await learning
             return
         update = client.force_metadata_update()  # What it knows may be five minutes old.
         if waits:
             await asyncio.wait([update], timeout=_REFRESH_TIMEOUT_S)
+
+    @property
+    def _own_topics(self) -> frozenset[str]:
+        """The topics of the user; none after an `unsubscribe`."""
+        subscription = self._subscription.subscription
+        return frozenset() if subscription is None else frozenset(subscription.topics)
 
     def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
         # aiokafka updates `_metadata_snapshot` with the metadata, also before SyncGroup is sent.

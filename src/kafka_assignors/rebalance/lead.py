@@ -139,6 +139,8 @@ class Leader:
     ) -> EncodedAssignments | None:
         client, in_thread = self._client, self._client.in_thread
         members: DecodedMembers = await in_thread(assignor.read_members, joined.members)
+        if not self._is_member(joined):  # The client's topics are those of another subscription by now.
+            return None
         racks = assignor.must_follow_racks(member.rack for member in members.members)
         await client.watch(members.topics, racks=racks, waits=waits)
         if not self._is_member(joined):  # A close ends the request for metadata.
