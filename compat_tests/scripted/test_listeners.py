@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -14,6 +15,7 @@ import pytest
 import kafka_assignors_aiokafka
 import kafka_assignors_kafka_python
 from compat_tests.scenarios.in_process import polling_until
+from compat_tests.scripted import users
 from compat_tests.scripted.broker import Held, broker_in_thread
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import (
@@ -25,6 +27,8 @@ from compat_tests.scripted.users import (
     settings_of,
 )
 from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors.wire import ConsumerAssignment, encode_assignment
+from kafka_assignors.wire.warm_sections import WarmList, warm_list_bytes
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -103,6 +107,41 @@ async def test_a_call_that_has_begun_ends_and_the_rest_is_lost(user: User, group
     await user.close()
     assert user.told[1:3] == [("revoked", [2, 3]), ("lost", [0, 1])]
     assert user.wrongly_told == []
+
+
+@each_client(of_group=PEER_LEADS, consumes=0)
+async def test_partitions_that_are_lost_while_they_are_warmed_are_not_announced(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warming = asyncio.Event()
+
+    class AioWarming(AioListener):
+        async def on_partitions_warming(self, _: object) -> None:
+            warming.set()
+            await asyncio.Event().wait()
+
+    class KafkaPythonWarming(KafkaPythonListener):
+        def on_partitions_warming(self, _: object, cancelled: threading.Event) -> None:
+            group.loop.call_soon_threadsafe(warming.set)
+            cancelled.wait(HANG_S)
+
+    def assignment() -> bytes:
+        numbers, to_warm = ([0, 1], ()) if warming.is_set() else ([1], (((TOPIC, 0),),))
+        return encode_assignment(
+            ConsumerAssignment(0, {TOPIC: numbers}, warm_list_bytes(WarmList(1, to_warm)))
+        )
+
+    monkeypatch.setattr(users, "AioListener", AioWarming)
+    monkeypatch.setattr(users, "KafkaPythonListener", KafkaPythonWarming)
+    monkeypatch.setattr(group, "_of_peer", assignment)
+    await user.start()
+    await warming.wait()
+    group.begin_rebalance()
+    while len(user.client.consumer._coordinator.member.owned) < 2:
+        await asyncio.sleep(0.01)
+    group.remove_member()
+    await group.until(lambda: user.told[-1] == ("assigned", [0, 1]))
+    assert user.told == [("assigned", [1]), ("lost", [1]), ("assigned", [0, 1])]
 
 
 # ---- frozen processes

@@ -79,10 +79,17 @@ class ListenerCalls:
         if due.revoked:
             await coordinator.commit_revoked(_named(due.revoked))
             await self._session.ask_before_leaving()
+        pending = coordinator.member.call
+        if pending is not None and isinstance(pending.asked, events.Announce):
+            await self._session.warm_ups.over(self._announced(call, pending.asked))
         await coordinator.until(lambda: coordinator.member.may_call(lease.clock()))
         coordinator.handle(events.AboutToCall())  # Nothing may wait between this and the listener's method.
         if call.asked is not None:
             await self._tell(call)
+
+    def _announced(self, call: _Call, asked: events.Announce) -> events.Partitions:
+        """The partitions to announce: to a listener that was told of none yet, all that the member owns."""
+        return asked.partitions if call.listener is self._told else self._coordinator.member.owned
 
     async def _until_reported(self, call: _Call, calling: asyncio.Future[None]) -> None:
         coordinator = self._coordinator
@@ -125,14 +132,12 @@ class ListenerCalls:
             calling.cancel()
 
     async def _tell(self, call: _Call) -> None:
-        coordinator, listener, asked = self._coordinator, call.listener, call.asked
+        listener, asked = call.listener, call.asked
         assert asked is not None
         partitions: events.Partitions = asked.partitions
         if isinstance(asked, events.Announce):
-            if listener is not self._told:  # All partitions are new to this listener.
-                partitions = coordinator.member.owned
+            partitions = self._announced(call, asked)
             self._told = listener
-            await self._session.warm_ups.over(partitions)
         with self._session.call_of(listener, asked, partitions), self._subscription.listener_call():
             if listener is not None:
                 returned = getattr(listener, method_of(asked, listener))(_named(partitions))
