@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import Any
 
+import aiokafka.client
 import pytest
 from aiokafka import TopicPartition
 
@@ -129,3 +131,23 @@ async def test_a_start_waits_for_offsets_that_the_coordinator_has_to_confirm(
     assert {request.body.require_stable for request in asked} == {stable}
     assert max(request.version for request in asked) <= newest
     assert min(group.fetched_from(1)) == 3
+
+
+@each_client("aiokafka")
+async def test_a_coordinator_that_cannot_be_reached_at_first_is_asked_for_confirmed_offsets_too(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, refused = aiokafka.client.create_conn, []
+
+    async def refuse_once(*arguments: Any, **settings: Any) -> Any:
+        if asking is asyncio.current_task() and not refused:
+            refused.append(arguments)
+            raise ConnectionRefusedError
+        return await connect(*arguments, **settings)
+
+    monkeypatch.setattr(aiokafka.client, "create_conn", refuse_once)
+    connections, asking = user.client.consumer._client._conns, asyncio.current_task()
+    connections[0, aiokafka.client.ConnectionGroup.COORDINATION].close()
+    assert await user.call("committed", GOES) == "ok"
+    assert refused
+    assert {request.body.require_stable for request in group.sent("OffsetFetch")} == {True}

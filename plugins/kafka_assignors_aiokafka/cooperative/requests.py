@@ -220,8 +220,8 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
     async def _of_stable_offsets(self, node_id: int, request: Any) -> Any:
         """aiokafka's OffsetFetch request as one that requires stable offsets, if the broker knows that."""
         connection = await self._opened(node_id, ConnectionGroup.COORDINATION)
-        if connection is None:
-            return request
+        if connection is None:  # `send` would try once more, without the versions that the broker knows.
+            raise Errors.NodeNotReadyError(node_id)
         # Before aiokafka 0.13 the versions are one attribute further away.
         versions = getattr(connection, "_version_info", connection)._versions
         if versions.get(_OFFSET_FETCH, (0, 0))[1] < OffsetFetchRequest_v7.API_VERSION:
