@@ -19,7 +19,7 @@ from kafka_assignors.assignor import Assignor
 from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance import MemberState, Settings, events
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, answered, error_of
-from kafka_assignors.rebalance.events import Event, Membership, MembershipError
+from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Event, Membership, MembershipError
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
@@ -266,6 +266,18 @@ def test_what_a_strategy_raises_after_the_assignment_is_told_and_does_not_end_th
         )
     else:
         assert told == "watch, racks: False"
+
+
+def test_a_member_that_leaves_while_it_reads_its_assignment_watches_nothing() -> None:
+    client, join = about_to_join(0)
+
+    def leaves(_: str) -> int:
+        client.member = replace(client.member, membership=NO_MEMBERSHIP)
+        return 1
+
+    client.partition_count = leaves
+    join_and_sync(client, session_of(client), join)
+    assert isinstance(client.done[-1], events.Assigned)
 
 
 def test_a_member_that_left_and_joined_again_leaves_in_any_case() -> None:

@@ -180,6 +180,24 @@ async def test_an_assignment_that_comes_after_the_member_has_left_is_no_fault_of
     assert warnings_of(group) == []
 
 
+@each_client(of_group={"peer_leads": True}, group_instance_id="pod-1")
+async def test_a_static_member_that_unsubscribes_before_its_assignment_comes_watches_nothing(
+    user: User, group: Group, warnings_of: Callable[[Group], list[str]]
+) -> None:
+    since, assigned, user.held = len(group.requests), asyncio.Event(), {"revoked"}
+    group.answer("SyncGroup", Held(assigned))
+    group.begin_rebalance()
+    await group.until(lambda: group.sent("SyncGroup", since=since))
+    leaving = asyncio.ensure_future(user.call("unsubscribe"))
+    await user.entered.wait()
+    assigned.set()
+    while not user.client.consumer._coordinator._session.joins_are_answered:
+        await asyncio.sleep(0.01)
+    user.released.set()
+    assert await leaving == "ok"
+    assert warnings_of(group) == []
+
+
 @pytest.mark.parametrize("unanswered", ["Metadata", "FindCoordinator", "JoinGroup"])
 @each_client("kafka-python", consumes=0)
 async def test_a_close_before_the_first_join_logs_no_failure(

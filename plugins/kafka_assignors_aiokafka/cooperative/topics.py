@@ -100,7 +100,7 @@ class WatchingCoordinator(RequestingCoordinator):
         elif self._group_instance_id is not None:
             # A static leader stays the leader after a restart, but the versions of JoinGroup that aiokafka
             # uses do not tell it so. So every static member watches its own topics.
-            self._group_subscription = set(self._subscription.subscription.topics)
+            self._group_subscription = set(self._own_topics)
             self._racks.following = racks
             self.remember_topics()
 

@@ -238,9 +238,8 @@ class Session:
         finally:
             self._joins_unanswered -= 1
         self._client.handle(event)
-        if isinstance(event, events.Assigned):
-            if self._client.member.membership == membership:
-                self.warm_ups.assigned(membership.generation, self._warm, event.partitions)
+        if isinstance(event, events.Assigned) and self._client.member.membership == membership:
+            self.warm_ups.assigned(membership.generation, self._warm, event.partitions)
             try:
                 self._follow(event.partitions, joined.strategy)
             except Exception as error:  # The strategy's `follows_racks`, for example, may raise.
