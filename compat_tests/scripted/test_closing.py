@@ -32,7 +32,7 @@ from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
-NOT_COORDINATOR = 16
+NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 16, 30
 SILENCE_MS = int(HANG_S * 1000)
 A_WHILE_S = 0.3
 """A close that does not wait for a warm-up of this length is over before it."""
@@ -275,6 +275,28 @@ async def test_no_call_after_the_end_of_a_consumer_leaves_a_task_behind(user: Us
     consumer.unsubscribe()
     consumer.assign([aiokafka.TopicPartition(TOPIC, 0)])
     assert asyncio.all_tasks() == before
+
+
+@each_client("aiokafka", consumes=0)
+async def test_a_lookup_that_has_failed_leaves_alone_what_looks_up_for_the_next_subscription(
+    user: User, group: Group
+) -> None:
+    """The failure waits for the user's next call, and the new lookup ends with the consumer."""
+    consumer = user.client.consumer
+    group.answer("OffsetFetch", Code(GROUP_AUTHORIZATION_FAILED))
+    await consumer.start()
+    consumer.subscribe([TOPIC])
+    while consumer._coordinator._user_called is None:
+        await asyncio.sleep(0.01)
+    consumer.unsubscribe()
+    consumer.assign([aiokafka.TopicPartition(TOPIC, 0)])
+    looking_up = consumer._coordinator._commit_refresh_task
+    with pytest.raises(aiokafka.errors.GroupAuthorizationFailedError):
+        await user.client.poll()
+    while not await user.client.poll():
+        pass
+    await consumer.stop()
+    assert looking_up.done()
 
 
 @each_client()

@@ -321,6 +321,8 @@ class CooperativeCoordinator(WatchingCoordinator):
         if task is None or not task.done() or task.cancelled() or task.exception() is None:
             return
         await self.raise_to_user(task.exception())
+        if self._commit_refresh_task is not task:  # The user has assigned partitions meanwhile.
+            return
         self._commit_refresh_task = None
         if self._subscription.subscription is not None:
             self.start_commit_offsets_refresh_task(self._subscription.subscription.assignment)
