@@ -144,6 +144,35 @@ async def test_partitions_that_are_lost_while_they_are_warmed_are_not_announced(
     assert user.told == [("assigned", [1]), ("lost", [1]), ("assigned", [0, 1])]
 
 
+@each_client("aiokafka", of_group=PEER_LEADS, consumes=0)
+async def test_a_cancelled_error_of_the_call_for_a_cancelled_warm_up_is_not_that_of_the_member(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warming, cancelled = asyncio.Event(), asyncio.Event()
+
+    class Warming(AioListener):
+        async def on_partitions_warming(self, _: object) -> None:
+            warming.set()
+            await asyncio.Event().wait()
+
+        def on_warming_cancelled(self, _: object) -> None:
+            cancelled.set()
+            raise asyncio.CancelledError  # As the result of a cancelled task of the listener does.
+
+    def assignment() -> bytes:
+        to_warm = () if warming.is_set() else (((TOPIC, 0),),)
+        numbers = {TOPIC: [0]} if cancelled.is_set() else {}
+        return encode_assignment(ConsumerAssignment(0, numbers, warm_list_bytes(WarmList(1, to_warm))))
+
+    monkeypatch.setattr(users, "AioListener", Warming)
+    monkeypatch.setattr(group, "_of_peer", assignment)
+    await user.start()
+    for happened in (warming, cancelled):
+        await happened.wait()
+        group.begin_rebalance()
+    await group.until(lambda: user.told == [("assigned", [0])])
+
+
 # ---- frozen processes
 
 

@@ -164,14 +164,16 @@ class WarmUpTask:
         return await self._has_ended(self._task, timeout_s)
 
     async def tell_cancelled(self, partitions: events.Partitions, timeout_s: float) -> None:
-        tell = getattr(self._listener, "on_warming_cancelled", None)
-        if tell is None or not inspect.isawaitable(returned := tell(_named(partitions))):
-            return
-        self._telling = asyncio.ensure_future(returned)
+        self._telling = asyncio.ensure_future(self._tell_cancelled(partitions))
         try:
             await self._has_ended(self._telling, timeout_s)
         finally:
             self._telling.cancel()
+
+    async def _tell_cancelled(self, partitions: events.Partitions) -> None:
+        tell = getattr(self._listener, "on_warming_cancelled", None)
+        if tell is not None and inspect.isawaitable(returned := tell(_named(partitions))):
+            await returned
 
     async def _has_ended(self, call: asyncio.Future[Any], timeout_s: float) -> bool:
         """Whether it ends in time. A task of its own: a CancelledError of the listener ends no other task."""
