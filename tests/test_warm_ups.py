@@ -231,6 +231,30 @@ async def test_what_is_assigned_while_it_warms_is_cancelled_by_a_close_and_told_
     assert client.told == [frozenset(unit(0))]
 
 
+@pytest.mark.parametrize("change", ["closing", "topics"])
+@scene
+async def test_a_list_that_comes_after_the_end_began_is_not_warmed(change: str) -> None:
+    gone: Any = {"closing": True, "topics": frozenset()}[change]
+    client = Client(in_a_group(**{change: gone}))
+    listed(member_of(client), 0)
+    await settled()
+    assert not client.calls
+
+
+@scene
+async def test_a_list_for_a_listener_that_cannot_warm_any_more_makes_the_member_join_again() -> None:
+    client = Client()
+    warm = member_of(client)
+    client.warms = False
+    listed(warm, 0, 1)
+    await settled()
+    assert not client.calls
+    assert client.joins == 1
+    warm.announced(frozenset({"t"}))
+    listed(warm, 0, 1, generation=2)
+    assert client.joins == 1
+
+
 @scene
 async def test_another_listener_gets_a_list_of_its_own() -> None:
     client = Client()

@@ -116,6 +116,7 @@ class WarmUps:
         self._state, gone = self._state.assigned(generation, warm, partitions)
         self._tell_cancelled(gone)
         self._warmed = {unit: call for unit, call in self._warmed.items() if unit in self._state.ready}
+        self.look()  # The member may have begun to close before the response came.
         self._begin()
         if not overlooked.isdisjoint(self._state.listed) and self._reported_again < MOST_REPORTS:
             pause_s = REPORT_AGAIN_S * 2**self._reported_again
@@ -209,14 +210,20 @@ class WarmUps:
     # ---- the calls
 
     def _begin(self) -> None:
-        self._state, begun = self._state.begin()
+        state, begun = self._state.begin()
+        if begun and not self._client.warms:  # The listener has changed since the member joined.
+            self._client.handle(events.RejoinRequested("its listener cannot warm partitions any more"))
+            return
+        self._state = state
         for unit in begun:
             self._client.spawn(self._warm(unit))
 
     async def _warm(self, unit: Unit) -> None:
-        if unit not in self._state.cancelled:  # Otherwise it was cancelled before it could begin.
-            await self._call(unit)
-        self._over(unit)
+        try:
+            if unit not in self._state.cancelled:  # Otherwise it was cancelled before it could begin.
+                await self._call(unit)
+        finally:
+            self._over(unit)
         self._report()
 
     async def _call(self, unit: Unit) -> None:
@@ -285,8 +292,10 @@ class WarmUps:
 
     async def _forget(self, warmed: frozenset[Unit]) -> None:
         for unit in warmed:
-            await self._tell_listener(unit)
-            self._over(unit)
+            try:
+                await self._tell_listener(unit)
+            finally:
+                self._over(unit)
 
     async def _tell_listener(self, unit: Unit) -> None:
         """Tell the listener that warmed the unit, or began to, what does not come."""
