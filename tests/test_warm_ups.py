@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_assignors.rebalance import warm_ups
-from kafka_assignors.rebalance.events import Partitions, RejoinRequested
+from kafka_assignors.rebalance.events import Announce, Partitions, RejoinRequested
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver, WarmUpOutcome
 from kafka_assignors.rebalance.warm_ups import WarmUps
 from kafka_assignors.wire.warm_sections import Unit, WarmList
@@ -52,6 +52,7 @@ class Call:
 def in_a_group(*, static: bool = False, joins: bool = False, **changed: Any) -> Any:
     """What warm-ups read of the machine; the member owns nothing."""
     facts = {"closing": False, "in_group": True, "topics": frozenset({"t"}), "owned": NOTHING, **changed}
+    facts = {"coming": facts["owned"], "call": None, **facts}
     join = SimpleNamespace(is_under_way=joins)
     return SimpleNamespace(settings=SimpleNamespace(static=static), join=join, **facts)
 
@@ -193,15 +194,43 @@ async def test_the_listener_is_told_that_what_it_has_warmed_does_not_come() -> N
     client.calls[unit(0)].over.set_result(None)
     client.calls[unit(1)].over.set_result(None)
     await settled()
+    client.member = in_a_group(owned=frozenset(unit(1)))
     warm.assigned(2, WarmList(7, (unit(2),)), frozenset(unit(1)))
     assert warm.is_warming(frozenset(unit(0)))
     await settled()
     assert client.told == [frozenset(unit(0))]
     assert not warm.is_warming(frozenset(unit(0)))
+    announcing = SimpleNamespace(is_running=True, asked=Announce(frozenset(unit(1))))
+    client.member = in_a_group(owned=frozenset(unit(1)), call=announcing)
+    warm.look()
     client.member = in_a_group(in_group=False)
     warm.look()
     await settled()
     assert client.told == [frozenset(unit(0)), frozenset(unit(2))]
+
+
+@pytest.mark.parametrize("was_running", [False, True])
+@pytest.mark.parametrize("is_installed", [False, True])
+@scene
+async def test_the_listener_is_told_of_what_was_assigned_and_never_announced(
+    is_installed: bool, was_running: bool
+) -> None:
+    client, warm = await warming(0)
+    if not was_running:
+        client.calls[unit(0)].over.set_result(None)
+        await settled()
+    if is_installed:
+        client.member = in_a_group(owned=frozenset(unit(0)))
+    warm.assigned(2, WarmList(7), frozenset(unit(0)))  # Without the install: for an older subscription.
+    await settled()
+    assert client.told == ([] if is_installed else [frozenset(unit(0))])
+    client.member = in_a_group(owned=frozenset(unit(0)), in_group=False)
+    warm.look()
+    warm.look()
+    await settled()
+    assert client.told == [frozenset(unit(0))]
+    assert client.calls[unit(0)].was_cancelled or not was_running
+    assert not warm.is_warming(frozenset(unit(0)))
 
 
 @scene
@@ -305,6 +334,7 @@ async def test_a_report_that_the_leader_overlooks_is_repeated_a_few_times(
 async def test_assigned_partitions_wait_for_the_end_of_their_warm_up() -> None:
     client, warm = await warming(0)
     partitions = frozenset(unit(0))
+    client.member = in_a_group(owned=partitions)
     warm.assigned(2, WarmList(7), partitions)
     over = asyncio.ensure_future(warm.over(partitions))
     await settled()

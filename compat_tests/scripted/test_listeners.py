@@ -173,6 +173,74 @@ async def test_a_cancelled_error_of_the_call_for_a_cancelled_warm_up_is_not_that
     await group.until(lambda: user.told == [("assigned", [0])])
 
 
+def warms_in_time(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:
+    """The group's member warms a partition, and then it is assigned: what ends the warm-up, and the calls."""
+    may_end, calls = threading.Event(), []
+
+    def note(call: str) -> None:
+        calls.append(call)
+        group.loop.call_soon_threadsafe(group.changed)
+
+    class Cancelled:
+        def on_warming_cancelled(self, _: object) -> None:
+            note("cancelled")
+
+    class AioWarming(Cancelled, AioListener):
+        async def on_partitions_warming(self, _: object) -> None:
+            note("warming")
+            await asyncio.to_thread(may_end.wait, HANG_S)
+
+    class KafkaPythonWarming(Cancelled, KafkaPythonListener):
+        def on_partitions_warming(self, *_: object) -> None:
+            note("warming")
+            may_end.wait(HANG_S)
+
+    def assignment() -> bytes:
+        numbers, to_warm = ({TOPIC: [0]}, ()) if calls else ({}, (((TOPIC, 0),),))
+        return encode_assignment(ConsumerAssignment(0, numbers, warm_list_bytes(WarmList(1, to_warm))))
+
+    aio, kafka_python = AioWarming(lambda *_: None), KafkaPythonWarming(lambda *_: None)
+    monkeypatch.setattr(users, "AioListener", lambda _: aio)
+    monkeypatch.setattr(users, "KafkaPythonListener", lambda _: kafka_python)
+    monkeypatch.setattr(group, "_of_peer", assignment)
+    return may_end, calls
+
+
+@each_client("kafka-python", of_group=PEER_LEADS, consumes=0)
+async def test_the_listener_hears_of_what_it_has_warmed_and_loses_before_a_poll_announces_it(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, calls = warms_in_time(group, monkeypatch)
+    await user.start()
+    await group.until(lambda: calls)
+    user.polls.clear()
+    await user.call("paused")  # When the last poll has ended.
+    may_end.set()
+    while not user.client.consumer._coordinator.member.owned:
+        await asyncio.sleep(0.01)
+    assert calls == ["warming"]
+    group.remove_member()
+    await group.until(lambda: calls == ["warming", "cancelled"])
+
+
+@each_client(of_group={**PEER_LEADS, "topics": {TOPIC: 4, "other": 1}}, consumes=0)
+async def test_the_listener_hears_of_what_it_has_warmed_for_an_older_subscription(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, calls = warms_in_time(group, monkeypatch)
+    await user.start()
+    await group.until(lambda: calls)
+    released = asyncio.Event()
+    group.answer("SyncGroup", Held(released))
+    may_end.set()
+    await group.until(lambda: any(isinstance(one.scripted, Held) for one in group.requests))
+    user.subscribes = {"topics": ["other"]}
+    assert await user.call("subscribe") == "ok"
+    assert calls == ["warming"]
+    released.set()
+    await group.until(lambda: calls == ["warming", "cancelled"])
+
+
 # ---- frozen processes
 
 

@@ -147,6 +147,14 @@ class MemberState:
         running = call is not None and call.is_running and not isinstance(call.asked, events.Announce)
         return call.asked.partitions if call is not None and running else NOTHING
 
+    @property
+    def coming(self) -> Partitions:
+        """What is owned, or is installed when the listener has returned."""
+        call = self.call
+        if call is None or self.closing or not (self.in_group and self.topics):
+            return self.owned
+        return self.owned | call.assigned
+
     def may_deliver(self, partition: Partition, now: float) -> bool:
         """Whether a record of this partition may be delivered now. Constant time."""
         return (

@@ -86,6 +86,7 @@ class WarmUps:
         self._listener: object = None
         self._calls: dict[Unit, WarmUp] = {}
         self._warmed: dict[Unit, WarmUp] = {}
+        self._arriving: frozenset[Unit] = frozenset()  # assigned, but not announced to the listener yet
         self._overdue: list[WarmUp] = []
         self._has_said_they_hang = False
         self._reports_soon = False
@@ -113,9 +114,9 @@ class WarmUps:
         if warm is None and self._has_said_it_drains:
             self._refusal = "its leader knows nothing of warm handoff"
         overlooked = self._state.reported
+        self._arriving |= {unit for unit in self._state.listed if partitions.issuperset(unit)}
         self._state, gone = self._state.assigned(generation, warm, partitions)
         self._tell_cancelled(gone)
-        self._warmed = {unit: call for unit, call in self._warmed.items() if unit in self._state.ready}
         self.look()  # The member may have begun to close before the response came.
         self._begin()
         if not overlooked.isdisjoint(self._state.listed) and self._reported_again < MOST_REPORTS:
@@ -138,6 +139,8 @@ class WarmUps:
     def look(self) -> None:
         """The machine has changed. A loss, an `unsubscribe` and a close cancel all warm-ups."""
         member = self._client.member
+        if self._arriving:
+            self._cancel(self._never_announced())
         if member.closing or not member.in_group or not member.topics:
             self._cancel(self._uncancelled)
         if member.closing:
@@ -146,6 +149,20 @@ class WarmUps:
             self._report_again_over.notify()
         for drain in self._drains:
             drain.notify()
+
+    def _never_announced(self) -> frozenset[Unit]:
+        """The units that were assigned, and that the machine does not announce any more.
+
+        It announces nothing after a loss, and installs nothing of an assignment for an older subscription.
+        """
+        member, call = self._client.member, self._client.member.call
+        if call is not None and call.is_running and isinstance(call.asked, events.Announce):
+            self._arriving = frozenset()  # From now on the listener is told of their end as of any other's.
+            self._warmed = {unit: warm for unit, warm in self._warmed.items() if unit in self._state.ready}
+        coming = member.coming if member.in_group else frozenset()
+        never = frozenset(unit for unit in self._arriving if not coming.issuperset(unit))
+        self._arriving -= never
+        return never - self._state.cancelled
 
     # ---- for the adapter
 
@@ -265,7 +282,7 @@ class WarmUps:
     def _over(self, unit: Unit) -> None:
         self._state = self._state.ended(unit)
         call = self._calls.pop(unit, None)
-        if call is not None and unit in self._state.ready:
+        if call is not None and unit in self._state.ready | self._arriving:
             self._warmed[unit] = call
         self._ended.notify()
         self._begin()
@@ -300,7 +317,7 @@ class WarmUps:
     async def _tell_listener(self, unit: Unit) -> None:
         """Tell the listener that warmed the unit, or began to, what does not come."""
         member, call = self._client.member, self._calls.get(unit)
-        partitions = frozenset(unit).difference(member.owned if member.in_group else ())
+        partitions = frozenset(unit).difference(member.coming if member.in_group else ())
         if call is None or not partitions:
             return
         if self._too_many_hang and call not in self._overdue:  # One that counts already adds none.
