@@ -13,13 +13,7 @@ from kafka_assignors.strategies import MemberContext, load_strategy
 from kafka_assignors.wire import encode_member
 from kafka_assignors_ops.lint import lint
 from kafka_assignors_ops.lint.members import live_members, member_config
-from kafka_assignors_ops.lint.rules import (
-    BrokerBounds,
-    LintFacts,
-    LintFinding,
-    MemberConfig,
-    Severity,
-)
+from kafka_assignors_ops.lint.rules import BrokerBounds, LintFacts, LintFinding, MemberConfig, Severity
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO

@@ -15,11 +15,7 @@ from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors_strategies import Priority
 from kafka_assignors_strategies.composed import Composed
-from kafka_assignors_strategies.rules import (
-    FewestMoves,
-    KeepTogether,
-    LevelByPriority,
-)
+from kafka_assignors_strategies.rules import FewestMoves, KeepTogether, LevelByPriority
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Partition, owners_of, plain, score

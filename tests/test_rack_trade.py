@@ -15,12 +15,7 @@ from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import MemberContext, RackAwareSticky
 from kafka_assignors_strategies.composed import Composed, RuleOrderError
-from kafka_assignors_strategies.rules import (
-    FewestMoves,
-    FewestRackMisses,
-    LevelPartitions,
-    RackTrade,
-)
+from kafka_assignors_strategies.rules import FewestMoves, FewestRackMisses, LevelPartitions, RackTrade
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_scales import random_scale

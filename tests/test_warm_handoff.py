@@ -18,13 +18,7 @@ from kafka_assignors.rebalance.warming import Warming
 from kafka_assignors.strategies import CooperativeSticky, Strategy
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import ConsumerAssignment, decode_member, encode_assignment
-from kafka_assignors.wire.warm_sections import (
-    Unit,
-    WarmList,
-    read_warm_list,
-    warm_list_bytes,
-    warmth_bytes,
-)
+from kafka_assignors.wire.warm_sections import Unit, WarmList, read_warm_list, warm_list_bytes, warmth_bytes
 from kafka_assignors_strategies import CoPartitioned
 from tests.warm_simulation import STRATEGIES, Broken, Options, simulate
 

@@ -19,11 +19,7 @@ from kafka_assignors_replay.history.kip848_records import (
     TargetAssignmentEpoch,
     decode_consumer_group_value,
 )
-from tests.java_group_fields import (
-    consumer_group_fields,
-    encode_consumer_group_fields,
-    read_fields,
-)
+from tests.java_group_fields import consumer_group_fields, encode_consumer_group_fields, read_fields
 from tests.test_wire_records import BY_BROKER, Json, where
 
 KINDS = {str(record.value) for record in ConsumerGroupRecord}

@@ -21,15 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from compat_tests.chaos import plan
-from compat_tests.chaos.ledger import (
-    Commit,
-    Generation,
-    Happening,
-    Ledger,
-    Outage,
-    Partition,
-    signed,
-)
+from compat_tests.chaos.ledger import Commit, Generation, Happening, Ledger, Outage, Partition, signed
 from compat_tests.chaos.members.application import REQUEST_TIMEOUT_MS
 from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
 from compat_tests.chaos.records import COPIES_PARTITIONS, WRITE_EVERY_S, Writer, read_copies

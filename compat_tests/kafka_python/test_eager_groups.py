@@ -12,11 +12,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 import kafka_assignors_kafka_python
 from compat_tests.kafka_python.member import KNOWS_RACKS
 from compat_tests.kafka_python.test_assignor import hide_what_members_hold
-from compat_tests.scenarios.eager import (
-    EagerConsumerScenarios,
-    EagerScenarios,
-    settled_in_process,
-)
+from compat_tests.scenarios.eager import EagerConsumerScenarios, EagerScenarios, settled_in_process
 from compat_tests.scenarios.leader import LeaderScenarios
 from compat_tests.scenarios.rack import RackScenarios
 from compat_tests.support.group_of_members import GroupOfMembers

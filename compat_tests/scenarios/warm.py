@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import threading
 
-from compat_tests.scenarios.cooperative import (
-    WARM_S,
-    CooperativeScenarios,
-    Partitions,
-    owned,
-    shares,
-)
+from compat_tests.scenarios.cooperative import WARM_S, CooperativeScenarios, Partitions, owned, shares
 from compat_tests.scenarios.eager import SHORT_SESSION_MS
 from compat_tests.support.group_of_members import BEFORE_WARM_HANDOFF
 from compat_tests.support.kafka_cluster import Kafka

@@ -17,13 +17,7 @@ import pytest
 from compat_tests.scripted import users
 from compat_tests.scripted.broker import Code, Held, Never
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import (
-    TOPIC,
-    AioListener,
-    KafkaPythonListener,
-    User,
-    each_client,
-)
+from compat_tests.scripted.users import TOPIC, AioListener, KafkaPythonListener, User, each_client
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
 from kafka_assignors.rebalance import session, warm_ups
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment

@@ -23,10 +23,7 @@ CHECKED = ((0, 10), (0, 14))
 require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED, logging.getLogger(__name__))
 
 # Only now: the check explains an unsupported release; a failed import below would not.
-from kafka_assignors_aiokafka._assignor import (  # noqa: E402
-    StrategyAssignor,
-    assignor,
-)
+from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
     ConsumerSettings,
     CooperativeAIOKafkaConsumer,

@@ -209,9 +209,7 @@ def _perform_assignment() -> CodeType | None:
 
 
 def _decodes_every_field() -> bool:
-    from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingImports]  # stubs of 2.x
-        ConsumerProtocolSubscription,
-    )
+    from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription  # pyright: ignore[reportMissingImports]  # stubs of 2.x
 
     joined = encode_subscription(Subscription(3, ("topic",), b"data", {"topic": [1]}, 2, "rack"))
     return bool(ConsumerProtocolSubscription.decode(joined).encode() == joined)

@@ -34,12 +34,7 @@ from kafka_assignors_cli.console import (
     printable,
     sigterm_interrupts,
 )
-from kafka_assignors_cli.output_files import (
-    is_stdout,
-    require_files,
-    write_document,
-    write_file,
-)
+from kafka_assignors_cli.output_files import is_stdout, require_files, write_document, write_file
 
 if TYPE_CHECKING:
     from kafka_assignors_ops.watch.fleet import FleetSnapshot, GroupSnapshot

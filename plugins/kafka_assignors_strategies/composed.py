@@ -18,14 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from kafka_assignors.announcements import (
-    WHOLE_SHARE,
-    Facts,
-    Supposed,
-    encode_facts,
-    facts_of,
-    with_supposed,
-)
+from kafka_assignors.announcements import WHOLE_SHARE, Facts, Supposed, encode_facts, facts_of, with_supposed
 from kafka_assignors.criteria import Criteria, Criterion, racks_outweigh_moves
 from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.strategy import (

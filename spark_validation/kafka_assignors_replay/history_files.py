@@ -22,13 +22,7 @@ from pyarrow import types
 from kafka_assignors.group import InvalidGroupError
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.records import FIRST_MICROS, LAST_MICROS
-from kafka_assignors_replay.result import (
-    MANIFEST,
-    RAW_NAMES,
-    TOPICS_NAMES,
-    DamagedFile,
-    ReplayError,
-)
+from kafka_assignors_replay.result import MANIFEST, RAW_NAMES, TOPICS_NAMES, DamagedFile, ReplayError
 from kafka_assignors_replay.schemas import RAW, TOPICS
 
 CLUSTER, TOPIC = "cluster_id", "topic"

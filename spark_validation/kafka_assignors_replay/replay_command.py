@@ -18,12 +18,7 @@ import typer
 from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, note, sigterm_interrupts
-from kafka_assignors_cli.output_files import (
-    is_stdout,
-    require_files,
-    write_file,
-    write_lines,
-)
+from kafka_assignors_cli.output_files import is_stdout, require_files, write_file, write_lines
 from kafka_assignors_replay.history.pause_model import PauseModel
 from kafka_assignors_replay.result import Mode, Progress, ReplayOptions, ReplayResult
 

@@ -23,13 +23,7 @@ from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain
 
-from kafka_assignors.group import (
-    Assignment,
-    Group,
-    Topic,
-    TopicPartitions,
-    quoted,
-)
+from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
 from kafka_assignors.handoff import Handoff
 from kafka_assignors.strategy import RebalanceProtocol, Strategy, is_ours, lent
 from kafka_assignors.wire.warm_sections import WarmList

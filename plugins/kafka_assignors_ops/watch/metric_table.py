@@ -10,13 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from kafka_assignors_ops.watch.fleet import (
-    KINDS,
-    STATES,
-    UNDECODABLE,
-    FleetSnapshot,
-    GroupSnapshot,
-)
+from kafka_assignors_ops.watch.fleet import KINDS, STATES, UNDECODABLE, FleetSnapshot, GroupSnapshot
 from kafka_assignors_replay.history.rebalances import Cause
 
 Sample = tuple[tuple[str, ...], float]

@@ -32,14 +32,7 @@ from typing import ClassVar
 from kafka_assignors.announcements import AnnouncedFacts
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria
-from kafka_assignors.group import (
-    MOST_WEIGHT,
-    Assignment,
-    Group,
-    Member,
-    Topic,
-    TopicPartitions,
-)
+from kafka_assignors.group import MOST_WEIGHT, Assignment, Group, Member, Topic, TopicPartitions
 
 
 class Place(enum.IntEnum):

@@ -27,10 +27,7 @@ from kafka_assignors_replay.history.consumer_offsets import (
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_replay.history.kip848_records import (
-    ConsumerGroupValue,
-    decode_consumer_group_value,
-)
+from kafka_assignors_replay.history.kip848_records import ConsumerGroupValue, decode_consumer_group_value
 
 OFFSET_COMMITS = (b"\0\0", b"\0\1")
 """The two versions of a key that say that its record is an offset commit, as nearly all records are."""

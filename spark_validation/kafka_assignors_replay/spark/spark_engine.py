@@ -30,11 +30,7 @@ from kafka_assignors_replay.history_files import rows_by_name
 from kafka_assignors_replay.result import TOPICS_NAMES, ReplayOptions
 from kafka_assignors_replay.schemas import SORTED, TOPICS, record_batch
 from kafka_assignors_replay.spark.read import read_first, recorded_records
-from kafka_assignors_replay.spark.spark_session import (
-    one_line_errors,
-    spark_session,
-    task_progress,
-)
+from kafka_assignors_replay.spark.spark_session import one_line_errors, spark_session, task_progress
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32

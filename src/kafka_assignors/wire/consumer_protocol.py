@@ -28,14 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kafka_assignors.group import (
-    NO_GENERATION,
-    Member,
-    TopicPartitions,
-    Warmth,
-    detached_partitions,
-    quoted,
-)
+from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions, Warmth, detached_partitions, quoted
 from kafka_assignors.wire.reader import Names, ProtocolError, Reader, read_topic_partitions
 from kafka_assignors.wire.warm_sections import read_warmth, warmth_bytes
 from kafka_assignors.wire.writer import Writer
