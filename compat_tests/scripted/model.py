@@ -6,7 +6,7 @@ import asyncio
 import functools
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ from kafka.protocol import consumer, metadata
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from compat_tests.support.hang_limit import HANG_S, hang_limit
+from kafka_assignors.group import by_topic
 from kafka_assignors.wire import ConsumerAssignment, decode_assignment, encode_assignment
+from kafka_assignors.wire.warm_sections import Unit, WarmList, warm_list_bytes
 
 if TYPE_CHECKING:
     from compat_tests.scripted.broker import Answer, Request
@@ -50,6 +52,7 @@ class Group:
         coordinator: the node that coordinates the group.
         leader_epoch: the leader epoch of every partition in the metadata.
         recreated: how often the topics were deleted and created again.
+        to_warm: the units that a peer that leads lists for the consumer; None if it knows no warm handoff.
         requests: all requests of the consumer, in order.
     """
 
@@ -64,6 +67,7 @@ class Group:
     coordinator: int = NODE_ID
     leader_epoch: int = 0
     recreated: int = 0
+    to_warm: Sequence[Unit] | None = None
     generation: int = 0
     member_id: str = ""
     """The id of the real member; empty if it has not joined."""
@@ -258,14 +262,11 @@ class Group:
         return {"error_code": code, "assignment": assignment}
 
     def _of_peer(self) -> bytes:
-        if self.assigned is None:
-            return encode_assignment(
-                ConsumerAssignment(0, {t: list(range(n)) for t, n in self.topics.items()})
-            )
-        by_topic: dict[str, list[int]] = {}
-        for topic, number in self.assigned:
-            by_topic.setdefault(topic, []).append(number)
-        return encode_assignment(ConsumerAssignment(0, by_topic))
+        given = self.assigned
+        if given is None:
+            given = [(topic, number) for topic, count in self.topics.items() for number in range(count)]
+        user_data = b"" if self.to_warm is None else warm_list_bytes(WarmList(1, (*self.to_warm,)))
+        return encode_assignment(ConsumerAssignment(0, by_topic(given), user_data))
 
     def _leave(self, request: Request, code: int) -> Mapping[str, Any]:
         body = request.body

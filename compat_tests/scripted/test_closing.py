@@ -14,20 +14,18 @@ import aiokafka
 import kafka
 import pytest
 
-from compat_tests.scripted import users
 from compat_tests.scripted.broker import Code, Held, Never
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import TOPIC, AioListener, KafkaPythonListener, User, each_client
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
 from kafka_assignors.rebalance import session, warm_ups
-from kafka_assignors.wire import ConsumerAssignment, encode_assignment
-from kafka_assignors.wire.warm_sections import WarmList, warm_list_bytes
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 16, 30
 SILENCE_MS = int(HANG_S * 1000)
+UNITS = [((TOPIC, number),) for number in range(8)]
 A_WHILE_S = 0.3
 """A close that does not wait for a warm-up of this length is over before it."""
 
@@ -373,11 +371,8 @@ async def test_a_close_leaves_at_once_and_waits_for_the_warm_ups_that_nothing_el
         def on_warming_cancelled(self, _: object) -> None:
             note("cancelled")
 
-    aio, kafka_python = AioWarming(lambda *_: None), KafkaPythonWarming(lambda *_: None)
-    monkeypatch.setattr(users, "AioListener", lambda _: aio)
-    monkeypatch.setattr(users, "KafkaPythonListener", lambda _: kafka_python)
-    to_warm = warm_list_bytes(WarmList(1, (((TOPIC, 0),),)))
-    monkeypatch.setattr(group, "_of_peer", lambda: encode_assignment(ConsumerAssignment(0, {}, to_warm)))
+    listener = (AioWarming if client == "aiokafka" else KafkaPythonWarming)(lambda *_: None)
+    user.listener_of, group.assigned, group.to_warm = lambda _: listener, [], UNITS[:1]
     if client == "aiokafka":
         assert await user.call("subscribe") == "ok"  # Before `start`, so that the next is the same again.
         monkeypatch.setattr(user.client, "start", user.client.consumer.start)
@@ -403,8 +398,7 @@ async def test_the_timeout_of_a_close_is_that_of_its_wait_for_warm_ups_too(
         released.wait(HANG_S)
 
     monkeypatch.setattr(KafkaPythonListener, "on_partitions_warming", warm, raising=False)
-    to_warm = warm_list_bytes(WarmList(1, (((TOPIC, 0),),)))
-    monkeypatch.setattr(group, "_of_peer", lambda: encode_assignment(ConsumerAssignment(0, {}, to_warm)))
+    group.assigned, group.to_warm = [], UNITS[:1]
     await user.start()
     await begun.wait()
     user.polls.clear()
@@ -417,7 +411,7 @@ async def test_the_timeout_of_a_close_is_that_of_its_wait_for_warm_ups_too(
 
 @each_client(of_group={"peer_leads": True}, consumes=0, warm_timeout_ms=100)
 async def test_calls_of_on_warming_cancelled_that_never_return_are_bounded(
-    user: User, group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    user: User, group: Group, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     released, told = threading.Event(), []
 
@@ -437,17 +431,12 @@ async def test_calls_of_on_warming_cancelled_that_never_return_are_bounded(
             told.append(partitions)
             released.wait(HANG_S)
 
-    def assignment() -> bytes:
-        return encode_assignment(ConsumerAssignment(0, {}, warm_list_bytes(WarmList(1, (*units,)))))
-
-    units = [((TOPIC, number),) for number in range(8)]
-    monkeypatch.setattr(users, "AioListener", AioHangs)
-    monkeypatch.setattr(users, "KafkaPythonListener", KafkaPythonHangs)
-    monkeypatch.setattr(group, "_of_peer", assignment)
+    user.listener_of = AioHangs if client == "aiokafka" else KafkaPythonHangs
+    group.topics[TOPIC], group.assigned, group.to_warm = len(UNITS), [], UNITS
     await user.start()
     warm = user.client.consumer._coordinator._session.warm_ups
-    await group.until(lambda: len(warm._warmed) == len(units))
-    units.clear()
+    await group.until(lambda: len(warm._warmed) == len(UNITS))
+    group.to_warm = []
     group.begin_rebalance()
     await group.until(lambda: told and not warm._calls)
     released.set()

@@ -15,7 +15,6 @@ import pytest
 import kafka_assignors_aiokafka
 import kafka_assignors_kafka_python
 from compat_tests.scenarios.in_process import polling_until
-from compat_tests.scripted import users
 from compat_tests.scripted.broker import Held, broker_in_thread
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import (
@@ -27,8 +26,6 @@ from compat_tests.scripted.users import (
     settings_of,
 )
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.wire import ConsumerAssignment, encode_assignment
-from kafka_assignors.wire.warm_sections import WarmList, warm_list_bytes
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -36,6 +33,7 @@ UNKNOWN_MEMBER_ID = 25
 SESSION_TIMEOUT_S = 3.0
 
 PEER_LEADS = {"peer_leads": True}
+FIRST, SECOND = (TOPIC, 0), (TOPIC, 1)
 
 Tell = Callable[[str, Any], None]
 
@@ -111,7 +109,7 @@ async def test_a_call_that_has_begun_ends_and_the_rest_is_lost(user: User, group
 
 @each_client(of_group=PEER_LEADS, consumes=0)
 async def test_partitions_that_are_lost_while_they_are_warmed_are_not_announced(
-    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+    user: User, group: Group, client: str
 ) -> None:
     warming = asyncio.Event()
 
@@ -125,17 +123,11 @@ async def test_partitions_that_are_lost_while_they_are_warmed_are_not_announced(
             group.loop.call_soon_threadsafe(warming.set)
             cancelled.wait(HANG_S)
 
-    def assignment() -> bytes:
-        numbers, to_warm = ([0, 1], ()) if warming.is_set() else ([1], (((TOPIC, 0),),))
-        return encode_assignment(
-            ConsumerAssignment(0, {TOPIC: numbers}, warm_list_bytes(WarmList(1, to_warm)))
-        )
-
-    monkeypatch.setattr(users, "AioListener", AioWarming)
-    monkeypatch.setattr(users, "KafkaPythonListener", KafkaPythonWarming)
-    monkeypatch.setattr(group, "_of_peer", assignment)
+    user.listener_of = AioWarming if client == "aiokafka" else KafkaPythonWarming
+    group.assigned, group.to_warm = [SECOND], [(FIRST,)]
     await user.start()
     await warming.wait()
+    group.assigned, group.to_warm = [FIRST, SECOND], []
     group.begin_rebalance()
     while len(user.client.consumer._coordinator.member.owned) < 2:
         await asyncio.sleep(0.01)
@@ -146,7 +138,7 @@ async def test_partitions_that_are_lost_while_they_are_warmed_are_not_announced(
 
 @each_client("aiokafka", of_group=PEER_LEADS, consumes=0)
 async def test_a_cancelled_error_of_the_call_for_a_cancelled_warm_up_is_not_that_of_the_member(
-    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+    user: User, group: Group
 ) -> None:
     warming, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -159,26 +151,22 @@ async def test_a_cancelled_error_of_the_call_for_a_cancelled_warm_up_is_not_that
             cancelled.set()
             raise asyncio.CancelledError  # As the result of a cancelled task of the listener does.
 
-    def assignment() -> bytes:
-        to_warm = () if warming.is_set() else (((TOPIC, 0),),)
-        numbers = {TOPIC: [0]} if cancelled.is_set() else {}
-        return encode_assignment(ConsumerAssignment(0, numbers, warm_list_bytes(WarmList(1, to_warm))))
-
-    monkeypatch.setattr(users, "AioListener", Warming)
-    monkeypatch.setattr(group, "_of_peer", assignment)
+    user.listener_of, group.assigned, group.to_warm = Warming, [], [(FIRST,)]
     await user.start()
-    for happened in (warming, cancelled):
+    for happened, assigned in ((warming, []), (cancelled, [FIRST])):
         await happened.wait()
+        group.assigned, group.to_warm = assigned, []
         group.begin_rebalance()
     await group.until(lambda: user.told == [("assigned", [0])])
 
 
-def warms_in_time(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:
-    """The group's member warms a partition, and then it is assigned: what ends the warm-up, and the calls."""
+def warms_in_time(user: User, group: Group, client: str) -> tuple[threading.Event, list[str]]:
+    """The user warms a partition, and then it is assigned: what ends the warm-up, and the calls."""
     may_end, calls = threading.Event(), []
 
     def note(call: str) -> None:
         calls.append(call)
+        group.assigned, group.to_warm = [FIRST], []
         group.loop.call_soon_threadsafe(group.changed)
 
     class Cancelled:
@@ -195,22 +183,16 @@ def warms_in_time(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[thread
             note("warming")
             may_end.wait(HANG_S)
 
-    def assignment() -> bytes:
-        numbers, to_warm = ({TOPIC: [0]}, ()) if calls else ({}, (((TOPIC, 0),),))
-        return encode_assignment(ConsumerAssignment(0, numbers, warm_list_bytes(WarmList(1, to_warm))))
-
-    aio, kafka_python = AioWarming(lambda *_: None), KafkaPythonWarming(lambda *_: None)
-    monkeypatch.setattr(users, "AioListener", lambda _: aio)
-    monkeypatch.setattr(users, "KafkaPythonListener", lambda _: kafka_python)
-    monkeypatch.setattr(group, "_of_peer", assignment)
+    listener = (AioWarming if client == "aiokafka" else KafkaPythonWarming)(lambda *_: None)
+    user.listener_of, group.assigned, group.to_warm = lambda _: listener, [], [(FIRST,)]
     return may_end, calls
 
 
 @each_client("kafka-python", of_group=PEER_LEADS, consumes=0)
 async def test_the_listener_hears_of_what_it_has_warmed_and_loses_before_a_poll_announces_it(
-    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+    user: User, group: Group, client: str
 ) -> None:
-    may_end, calls = warms_in_time(group, monkeypatch)
+    may_end, calls = warms_in_time(user, group, client)
     await user.start()
     await group.until(lambda: calls)
     user.polls.clear()
@@ -225,9 +207,9 @@ async def test_the_listener_hears_of_what_it_has_warmed_and_loses_before_a_poll_
 
 @each_client(of_group={**PEER_LEADS, "topics": {TOPIC: 4, "other": 1}}, consumes=0)
 async def test_the_listener_hears_of_what_it_has_warmed_for_an_older_subscription(
-    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+    user: User, group: Group, client: str
 ) -> None:
-    may_end, calls = warms_in_time(group, monkeypatch)
+    may_end, calls = warms_in_time(user, group, client)
     await user.start()
     await group.until(lambda: calls)
     released = asyncio.Event()

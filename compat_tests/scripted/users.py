@@ -52,6 +52,7 @@ class User:
 
     Attributes:
         subscribes: the arguments of `subscribe`, without the listener.
+        listener_of: makes the listener, of a function that it calls; a type of listener.
         raised: the errors raised by calls for records, in order.
         delivered: the number of delivered records.
         listened: the listener calls with partitions: "assigned", "revoked", "lost".
@@ -67,6 +68,7 @@ class User:
         self.broker, self.group = broker, group
         self.settings = settings_of(broker, group, **settings)
         self.subscribes: Mapping[str, Any] = {"topics": [TOPIC]}
+        self.listener_of: Callable[[Any], Any] = AioListener if client == "aiokafka" else KafkaPythonListener
         self.raised: list[BaseException] = []
         self.delivered = 0
         self.listened: list[str] = []
@@ -180,7 +182,10 @@ class _AioClient:
 
     async def start(self) -> None:
         await self.consumer.start()
-        self.consumer.subscribe(**self._user.subscribes, listener=AioListener(self._told))
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        self.consumer.subscribe(**self._user.subscribes, listener=self._user.listener_of(self._told))
 
     async def poll(self) -> Mapping[Any, Any]:
         found: Mapping[Any, Any] = await self.consumer.getmany(timeout_ms=100)
@@ -188,7 +193,7 @@ class _AioClient:
 
     async def call(self, method: str, *arguments: Any) -> Any:
         if method == "subscribe":
-            return self.consumer.subscribe(**self._user.subscribes, listener=AioListener(self._told))
+            return self._subscribe()
         called = getattr(self.consumer, method)(*arguments)
         return await called if asyncio.iscoroutine(called) else called
 
@@ -244,7 +249,7 @@ class _KafkaPythonClient:
         asyncio.run_coroutine_threadsafe(what, self._user.loop).result(HANG_S)
 
     def _subscribe(self) -> None:
-        self.consumer.subscribe(**self._user.subscribes, listener=KafkaPythonListener(self._told))
+        self.consumer.subscribe(**self._user.subscribes, listener=self._user.listener_of(self._told))
 
     async def constructed(self) -> Any:
         self.consumer = await self._run(lambda: CooperativeKafkaConsumer(**self._user.settings))
