@@ -7,19 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafka_assignors import wire
+from kafka_assignors import messages, wire
 from kafka_assignors.arguments import optional_name
 from kafka_assignors.assignor import Assignor, require_strategy
 from kafka_assignors.group import Topic, TopicPartitions
-from kafka_assignors.messages import (
-    NEVER_ASSIGNED,
-    JoinedMember,
-    LastAssignment,
-    OwnAssignment,
-    encode_assignments,
-    read_assignment,
-    read_members,
-)
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategy import Strategy
@@ -33,12 +24,16 @@ TOLD = Talkative("told", b"data")
 """A strategy of a third party, with member data, and with claims in our own format."""
 
 
-def joined(strategy: Strategy, member_id: str, last: LastAssignment = NEVER_ASSIGNED) -> JoinedMember:
-    return JoinedMember(member_id, None, subscription_bytes(strategy, ["orders"], last))
+def joined(
+    strategy: Strategy, member_id: str, last: messages.LastAssignment = messages.NEVER_ASSIGNED
+) -> messages.JoinedMember:
+    return messages.JoinedMember(member_id, None, subscription_bytes(strategy, ["orders"], last))
 
 
-def assigned(strategy: Strategy, *members: JoinedMember) -> dict[str, dict[str, list[int]]]:
-    assignments = encode_assignments(strategy, read_members(strategy, members), [ORDERS], 9).assignments
+def assigned(strategy: Strategy, *members: messages.JoinedMember) -> dict[str, dict[str, list[int]]]:
+    assignments = messages.encode_assignments(
+        strategy, messages.read_members(strategy, members), [ORDERS], 9
+    ).assignments
     return {
         member_id: {topic: list(ps) for topic, ps in wire.decode_assignment(data).partitions.items()}
         for member_id, data in assignments.items()
@@ -50,7 +45,7 @@ def assigned(strategy: Strategy, *members: JoinedMember) -> dict[str, dict[str, 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 def test_an_eager_member_never_says_that_it_holds_anything(strategy: Strategy) -> None:
-    data = subscription_bytes(strategy, ["orders"], LastAssignment({"orders": [0, 1]}, 7), rack="a")
+    data = subscription_bytes(strategy, ["orders"], messages.LastAssignment({"orders": [0, 1]}, 7), rack="a")
     subscription = wire.decode_subscription(data)
     assert subscription.owned == {}
     assert subscription.rack == "a"
@@ -60,8 +55,8 @@ def test_an_eager_member_never_says_that_it_holds_anything(strategy: Strategy) -
 def test_the_last_assignment_of_an_eager_member_arrives_as_revoked_with_its_generation(
     strategy: Strategy,
 ) -> None:
-    last = LastAssignment({"orders": [2, 3], "no longer subscribed": [0]}, 7)
-    (member,) = read_members(strategy, [joined(strategy, "m", last)]).members
+    last = messages.LastAssignment({"orders": [2, 3], "no longer subscribed": [0]}, 7)
+    (member,) = messages.read_members(strategy, [joined(strategy, "m", last)]).members
     assert {topic: list(partitions) for topic, partitions in member.owned.items()} == {"orders": [2, 3]}
     assert (member.generation, member.revoked) == (7, True)
 
@@ -70,8 +65,8 @@ def test_the_last_assignment_of_an_eager_member_arrives_as_revoked_with_its_gene
 
 
 def test_a_member_that_does_not_decode_gets_nothing_and_the_others_everything() -> None:
-    garbage = JoinedMember("broken", "pod-7", b"\x00\x03\x7f\xff\xff\xff")
-    group = read_members(Sticky(), [joined(Sticky(), "m"), garbage])
+    garbage = messages.JoinedMember("broken", "pod-7", b"\x00\x03\x7f\xff\xff\xff")
+    group = messages.read_members(Sticky(), [joined(Sticky(), "m"), garbage])
     assert [(member.id, member.instance_id, sorted(member.topics)) for member in group.members] == [
         ("m", None, ["orders"]),
         ("broken", "pod-7", []),
@@ -85,7 +80,7 @@ def test_a_member_that_does_not_decode_gets_nothing_and_the_others_everything() 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "é", "x" * 250])
 def test_a_topic_that_cannot_exist_is_not_asked_for(name: str) -> None:
     data = wire.encode_subscription(wire.Subscription(version=0, topics=("orders", name)))
-    group = read_members(Range(), [JoinedMember("m", None, data)])
+    group = messages.read_members(Range(), [messages.JoinedMember("m", None, data)])
     assert group.topics == {"orders"}
     assert "'m' subscribes to 1 topics that cannot exist" in group.findings[0]
 
@@ -93,7 +88,7 @@ def test_a_topic_that_cannot_exist_is_not_asked_for(name: str) -> None:
 def test_of_a_member_with_more_topics_than_a_group_can_have_only_those_of_others_are_asked_for() -> None:
     names = [f"t{number}" for number in range(50_000)]
     data = wire.encode_subscription(wire.Subscription(version=0, topics=("orders", *names)))
-    group = read_members(Range(), [JoinedMember("many", None, data), joined(Range(), "m")])
+    group = messages.read_members(Range(), [messages.JoinedMember("many", None, data), joined(Range(), "m")])
     assert group.topics == {"orders"}
     assert group.findings[0].startswith("member 'many' subscribes to 50001 topics, which is more than 50000")
 
@@ -102,9 +97,9 @@ def test_a_member_that_claims_many_topics_is_one_finding() -> None:
     names = [f"topic-{number}" for number in range(1000)]
     claims = {name: [0] for name in names}
     subscription = wire.Subscription(version=3, topics=("orders",), owned=claims, generation=2**31 - 1)
-    liar = JoinedMember("liar", None, wire.encode_subscription(subscription))
-    findings = encode_assignments(
-        CooperativeSticky(), read_members(CooperativeSticky(), [liar]), [ORDERS], 9
+    liar = messages.JoinedMember("liar", None, wire.encode_subscription(subscription))
+    findings = messages.encode_assignments(
+        CooperativeSticky(), messages.read_members(CooperativeSticky(), [liar]), [ORDERS], 9
     ).findings
     assert len(findings) == 1
     assert "'liar' claims 1000 partitions of 'topic-0' and 999 other topics" in findings[0]
@@ -137,10 +132,10 @@ def test_a_rack_fits_into_what_is_sent() -> None:
 COUNTS = {"orders": 4, "payments": 2}
 
 
-def own(partitions: TopicPartitions, *, leader: str = "boss") -> OwnAssignment:
+def own(partitions: TopicPartitions, *, leader: str = "boss") -> messages.OwnAssignment:
     """How a member that subscribes to `COUNTS` and to a topic without metadata reads this assignment."""
     data = wire.encode_assignment(wire.ConsumerAssignment(1, partitions))
-    return read_assignment(data, leader, frozenset({*COUNTS, "created"}), COUNTS.get)
+    return messages.read_assignment(data, leader, frozenset({*COUNTS, "created"}), COUNTS.get)
 
 
 def test_partitions_of_topics_that_were_not_subscribed_are_a_finding_that_names_the_leader() -> None:
@@ -187,19 +182,19 @@ def test_unknown_partitions_are_bounded_over_all_topics() -> None:
 @pytest.mark.parametrize("data", [b"\0", b"\0\0\x7f\xff\xff\xff", bytes(4 * 2**20 + 1)])
 def test_an_assignment_that_does_not_decode_names_the_leader(data: bytes) -> None:
     with pytest.raises(wire.ProtocolError, match=r"^what the leader 'boss' assigned to this member: "):
-        read_assignment(data, "boss", frozenset(), COUNTS.get)
+        messages.read_assignment(data, "boss", frozenset(), COUNTS.get)
 
 
 def test_long_names_are_cut_in_findings() -> None:
     long = "n" * 32_000
-    legal_but_unknown = subscription_bytes(Range(), ["t" * 249], NEVER_ASSIGNED)
-    illegal = subscription_bytes(Range(), [long], NEVER_ASSIGNED)
+    legal_but_unknown = subscription_bytes(Range(), ["t" * 249], messages.NEVER_ASSIGNED)
+    illegal = subscription_bytes(Range(), [long], messages.NEVER_ASSIGNED)
     members = [
-        JoinedMember(long, None, b"?"),
-        JoinedMember(long + "1", None, illegal),
-        JoinedMember(long + "2", None, legal_but_unknown),
+        messages.JoinedMember(long, None, b"?"),
+        messages.JoinedMember(long + "1", None, illegal),
+        messages.JoinedMember(long + "2", None, legal_but_unknown),
     ]
-    led = encode_assignments(Range(), read_members(Range(), members), [], 1)
+    led = messages.encode_assignments(Range(), messages.read_members(Range(), members), [], 1)
     findings = (*led.findings, *own({long: [0]}, leader=long).findings)
     assert len(findings) == 4
     assert max(map(len, findings)) < 1000

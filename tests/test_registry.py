@@ -10,17 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from kafka_assignors import strategies
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.strategies import (
-    Criterion,
-    InvalidStrategyError,
-    RebalanceProtocol,
-    Strategy,
-    StrategyError,
-    UnknownStrategyError,
-    load_strategy,
-    strategy_names,
-)
 from tests.test_cli import installed
 
 BUILT_IN = [
@@ -96,13 +87,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_ours_are_found_without_any_installed_metadata(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "entry_points", lambda **_: [])
-    assert load_strategy(name).name == name
-    assert strategy_names() == BUILT_IN
+    assert strategies.load_strategy(name).name == name
+    assert strategies.strategy_names() == BUILT_IN
 
 
 def test_any_other_is_found_by_module_and_attribute(site: Path) -> None:
-    assert load_strategy("weighted_for_test:Weighted").name == "acme_weighted"
-    assert load_strategy("weighted_for_test:Holder.inner").name == "inner"
+    assert strategies.load_strategy("weighted_for_test:Weighted").name == "acme_weighted"
+    assert strategies.load_strategy("weighted_for_test:Holder.inner").name == "inner"
 
 
 def test_strategies_of_installed_packages_are_found_and_listed_under_their_own_names_and_not_ours(
@@ -111,11 +102,11 @@ def test_strategies_of_installed_packages_are_found_and_listed_under_their_own_n
     target = "weighted_for_test:Weighted"
     registered = (f"{name} = {target}\n" for name in ("acme_weighted", "range", "heavier"))
     installed(site, "[kafka_assignors.strategies]\n" + "".join(registered))
-    assert load_strategy("acme_weighted").name == "acme_weighted"
-    assert "acme_weighted" in strategy_names()
-    assert load_strategy("range").name == "range"
-    with pytest.raises(InvalidStrategyError, match="calls itself 'acme_weighted'"):
-        load_strategy("heavier")
+    assert strategies.load_strategy("acme_weighted").name == "acme_weighted"
+    assert "acme_weighted" in strategies.strategy_names()
+    assert strategies.load_strategy("range").name == "range"
+    with pytest.raises(strategies.InvalidStrategyError, match="calls itself 'acme_weighted'"):
+        strategies.load_strategy("heavier")
 
 
 @pytest.mark.parametrize(
@@ -128,8 +119,8 @@ def test_strategies_of_installed_packages_are_found_and_listed_under_their_own_n
     ],
 )
 def test_an_unknown_name_comes_with_near_ones(name: str, near: str) -> None:
-    with pytest.raises(UnknownStrategyError, match="did you mean") as caught:
-        load_strategy(name)
+    with pytest.raises(strategies.UnknownStrategyError, match="did you mean") as caught:
+        strategies.load_strategy(name)
     assert near in caught.value.near
 
 
@@ -144,26 +135,28 @@ def test_an_unknown_name_comes_with_near_ones(name: str, near: str) -> None:
     ],
 )
 def test_the_class_of_a_client_is_told_with_its_strategy(class_name: str, strategy: str) -> None:
-    with pytest.raises(UnknownStrategyError) as caught:
-        load_strategy(class_name)
+    with pytest.raises(strategies.UnknownStrategyError) as caught:
+        strategies.load_strategy(class_name)
     assert str(caught.value) == (
         f"there is no strategy {class_name!r}: that is the name of a class, and its strategy is "
         f"{strategy!r} here"
     )
-    assert load_strategy(strategy).name == strategy
+    assert strategies.load_strategy(strategy).name == strategy
 
 
 def test_the_class_of_a_strategy_that_needs_rules_is_told_how_to_make_one() -> None:
-    with pytest.raises(InvalidStrategyError, match=r"as in `mine = CoPartitioned\(…\)`, and give mod"):
-        load_strategy("kafka_assignors_strategies:CoPartitioned")
+    with pytest.raises(
+        strategies.InvalidStrategyError, match=r"as in `mine = CoPartitioned\(…\)`, and give mod"
+    ):
+        strategies.load_strategy("kafka_assignors_strategies:CoPartitioned")
 
 
 @dataclass(frozen=True)
-class Wrong(Strategy):
+class Wrong(strategies.Strategy):
     """A strategy; each test gives one attribute a wrong value."""
 
     name: object = "wrong"
-    protocols: object = (RebalanceProtocol.EAGER,)  # type: ignore[assignment]
+    protocols: object = (strategies.RebalanceProtocol.EAGER,)  # type: ignore[assignment]
     criteria: object = None
     assign: object = len
     member_data: object = len
@@ -173,7 +166,7 @@ class Duck:
     """A class with the methods of a strategy, without the base class."""
 
     name = "duck"
-    protocols = (RebalanceProtocol.EAGER,)
+    protocols = (strategies.RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
         return assign_nothing(group)
@@ -201,7 +194,7 @@ async def assign_later(group: Group) -> Assignment:
         (assign_nothing, "it does not derive from kafka_assignors.strategies.Strategy"),
         (Duck(), "it does not derive from kafka_assignors.strategies.Strategy"),
         (
-            Wrong(criteria=(Criterion.RACKS,)),
+            Wrong(criteria=(strategies.Criterion.RACKS,)),
             "its criteria must begin with balance and name each other one once at most, not: racks",
         ),
         (Wrong(criteria=("balance",)), "its criteria are ('balance',), not a tuple of Criterion and Trade"),
@@ -213,8 +206,8 @@ def test_an_object_that_is_no_strategy_is_refused_with_what_it_lacks(
     module = ModuleType("wrong_for_test")
     module.given = given  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "wrong_for_test", module)
-    with pytest.raises(InvalidStrategyError) as caught:
-        load_strategy("wrong_for_test:given")
+    with pytest.raises(strategies.InvalidStrategyError) as caught:
+        strategies.load_strategy("wrong_for_test:given")
     assert str(caught.value) == f"'wrong_for_test:given' is not a strategy: {problem}"
 
 
@@ -242,5 +235,5 @@ def test_an_object_that_is_no_strategy_is_refused_with_what_it_lacks(
 def test_a_strategy_that_cannot_be_loaded_is_refused_with_the_reason(
     site: Path, spec: str, message: str
 ) -> None:
-    with pytest.raises(StrategyError, match=message):
-        load_strategy(spec.format(site=site))
+    with pytest.raises(strategies.StrategyError, match=message):
+        strategies.load_strategy(spec.format(site=site))

@@ -8,17 +8,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_assignors.wire import ProtocolError
+from kafka_assignors_replay.history import kip848_records
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord, decode_key
-from kafka_assignors_replay.history.kip848_records import (
-    ConsumerGroupMemberState,
-    ConsumerGroupValue,
-    CurrentAssignment,
-    GroupEpoch,
-    ResolvedRegularExpression,
-    TargetAssignment,
-    TargetAssignmentEpoch,
-    decode_consumer_group_value,
-)
 from tests.java_group_fields import consumer_group_fields, encode_consumer_group_fields, read_fields
 from tests.test_wire_records import BY_BROKER, Json, where
 
@@ -36,7 +27,7 @@ def test_a_value_reads_as_the_broker_dumps_it(record: Json) -> None:
     key = decode_key(bytes.fromhex(record["key"]))
     assert isinstance(key, ConsumerGroupKey)
     data = bytes.fromhex(record["value"])
-    value = decode_consumer_group_value(key.type, data)
+    value = kip848_records.decode_consumer_group_value(key.type, data)
     dumped = record["dumped_value"]["data"]
     assert consumer_group_fields(value) == read_fields(dumped)
     assert encode_consumer_group_fields(key.type, dumped) == data
@@ -49,7 +40,7 @@ def test_the_broker_s_records_are_of_every_kind_that_it_writes() -> None:
 @EVERY_RECORD
 def test_a_newer_version_is_refused(record: ConsumerGroupRecord) -> None:
     with pytest.raises(ProtocolError, match="1 is not known: this reads version 0"):
-        decode_consumer_group_value(record, b"\0\1")
+        kip848_records.decode_consumer_group_value(record, b"\0\1")
 
 
 UNKNOWN = (bytes([9, 3]) + b"new").hex()
@@ -62,44 +53,48 @@ UNKNOWN = (bytes([9, 3]) + b"new").hex()
         (
             ConsumerGroupRecord.METADATA,
             f"0000 00000007 02 0008 fffffffffffffffb {UNKNOWN}",
-            GroupEpoch(7, -5),
+            kip848_records.GroupEpoch(7, -5),
         ),
         (
             ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA,
             f"0000 00000007 02 0008 000001a1fbc3b8a4 {UNKNOWN}",
-            TargetAssignmentEpoch(7),
+            kip848_records.TargetAssignmentEpoch(7),
         ),
         (
             ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
             f"0000 02 {TOPIC_ID} 03 00000000 00000001 01 {UNKNOWN} 01 {UNKNOWN}",
-            TargetAssignment({TOPIC: (0, 1)}),
+            kip848_records.TargetAssignment({TOPIC: (0, 1)}),
         ),
         (
             ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
             f"0000 00000007 00000006 01 02 {TOPIC_ID} 02 00000000 02 0005 02 00000007 {UNKNOWN}"
             f"02 {TOPIC_ID} 02 00000001 00 01 {UNKNOWN}",
-            CurrentAssignment(
-                7, 6, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, {TOPIC: (0,)}, {TOPIC: (1,)}
+            kip848_records.CurrentAssignment(
+                7,
+                6,
+                kip848_records.ConsumerGroupMemberState.UNREVOKED_PARTITIONS,
+                {TOPIC: (0,)},
+                {TOPIC: (1,)},
             ),
         ),
         (
             ConsumerGroupRecord.REGULAR_EXPRESSION,
             f"0000 02 09 7061796d656e7473 000000000000000c 0000000000000022 01 {UNKNOWN}",
-            ResolvedRegularExpression(("payments",)),
+            kip848_records.ResolvedRegularExpression(("payments",)),
         ),
     ],
     ids=lambda value: value.name if isinstance(value, ConsumerGroupRecord) else "",
 )
 def test_tagged_fields_of_a_later_broker_are_skipped(
-    record: ConsumerGroupRecord, data: str, value: ConsumerGroupValue
+    record: ConsumerGroupRecord, data: str, value: kip848_records.ConsumerGroupValue
 ) -> None:
-    assert decode_consumer_group_value(record, bytes.fromhex(data)) == value
+    assert kip848_records.decode_consumer_group_value(record, bytes.fromhex(data)) == value
 
 
 def test_a_topic_that_is_named_twice_is_refused() -> None:
     topic = f"{TOPIC_ID} 01 00"
     with pytest.raises(ProtocolError, match=f"{TOPIC} is there twice") as error:
-        decode_consumer_group_value(
+        kip848_records.decode_consumer_group_value(
             ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, bytes.fromhex(f"0000 03 {topic} {topic} 00")
         )
     assert (error.value.field, error.value.offset) == ("topic_partitions[1].topic_id", 21)
@@ -107,6 +102,6 @@ def test_a_topic_that_is_named_twice_is_refused() -> None:
 
 def test_a_state_that_this_release_does_not_know_reads_as_unknown() -> None:
     data = bytes.fromhex("0000 00000007 00000006 05 01 01 00")
-    value = decode_consumer_group_value(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, data)
-    assert isinstance(value, CurrentAssignment)
-    assert value.state is ConsumerGroupMemberState.UNKNOWN
+    value = kip848_records.decode_consumer_group_value(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, data)
+    assert isinstance(value, kip848_records.CurrentAssignment)
+    assert value.state is kip848_records.ConsumerGroupMemberState.UNKNOWN

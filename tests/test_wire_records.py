@@ -13,13 +13,7 @@ from typing import Any
 import pytest
 
 from compat_tests.support.group_records import encode_group_metadata, encode_key
-from kafka_assignors.wire import (
-    ProtocolError,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
+from kafka_assignors import wire
 from kafka_assignors_replay.history.consumer_offsets import (
     GroupMember,
     GroupMetadata,
@@ -71,17 +65,17 @@ def test_the_broker_and_its_clients_wrote_the_very_bytes_that_we_write() -> None
     ]
     assert len(members) > 40
     for member in members:
-        subscription = decode_subscription(member.subscription)
-        assert encode_subscription(subscription) == member.subscription
+        subscription = wire.decode_subscription(member.subscription)
+        assert wire.encode_subscription(subscription) == member.subscription
         # The order of topics in an assignment has no meaning; here it is the leader's.
-        assignment = decode_assignment(member.assignment)
-        assert sorted(encode_assignment(assignment)) == sorted(member.assignment)
+        assignment = wire.decode_assignment(member.assignment)
+        assert sorted(wire.encode_assignment(assignment)) == sorted(member.assignment)
 
 
 @pytest.mark.parametrize("version", [5, 32767, -1])
 def test_a_version_that_is_not_known_is_refused(version: int) -> None:
     data = version.to_bytes(2, "big", signed=True) + encode_group_metadata(generation(4, MEMBER))[2:]
-    with pytest.raises(ProtocolError, match=f"version at byte 0: {version} is not known"):
+    with pytest.raises(wire.ProtocolError, match=f"version at byte 0: {version} is not known"):
         decode_group_metadata(data)
 
 
@@ -96,6 +90,6 @@ def test_tagged_fields_of_a_later_broker_are_skipped() -> None:
 
 def test_tagged_fields_cannot_reach_beyond_the_record() -> None:
     data = encode_group_metadata(generation(4, MEMBER))
-    with pytest.raises(ProtocolError) as error:
+    with pytest.raises(wire.ProtocolError) as error:
         decode_group_metadata(data[:-1] + b"\x01\x00\x05abcd")
     assert (error.value.field, error.value.offset) == ("tagged_fields[0].data", len(data) + 2)

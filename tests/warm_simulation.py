@@ -18,16 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from kafka_assignors import messages
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions, by_topic, pairs
-from kafka_assignors.messages import (
-    EncodedAssignments,
-    JoinedMember,
-    LastAssignment,
-    encode_assignments,
-    read_assignment,
-    read_members,
-)
 from kafka_assignors.rebalance import MemberState, Settings
 from kafka_assignors.rebalance import events as e
 from kafka_assignors.rebalance.warming import Warming
@@ -134,7 +127,7 @@ class Process:
         gone = frozenset(u for u in self.warming.listed if any(t not in self.machine.topics for t, _ in u))
         self._cancel(gone)
         self.warming, warmth = self.warming.joining()
-        last = LastAssignment(by_topic(join.owned), join.membership.generation)
+        last = messages.LastAssignment(by_topic(join.owned), join.membership.generation)
         data = self.assignor.subscription_with(last, self.machine.topics, None, held=True, warmth=warmth)
         if warmth is not None and self.run.rng.random() < self.run.options.garbled:
             section = warmth_bytes(warmth)
@@ -146,7 +139,7 @@ class Process:
     def assigned(self, membership: e.Membership, data: bytes, leader: str, topics: frozenset[str]) -> None:
         if not self.is_alive:
             return
-        own = read_assignment(data, leader, topics, self.run.partitions.get)
+        own = messages.read_assignment(data, leader, topics, self.run.partitions.get)
         partitions = frozenset(own.pairs)
         self.tell(e.Assigned(membership, partitions, self.run.now, fits=not own.findings))
         if membership != self.machine.membership:
@@ -229,7 +222,7 @@ class Coordinator:
         self.members: dict[str, Joined] = {}
         self.generation = 0
         self.leader = ""
-        self.outcome: EncodedAssignments | None = None
+        self.outcome: messages.EncodedAssignments | None = None
         self._is_preparing = False
         self._ids = 0
         self._syncing: list[tuple[str, e.Membership]] = []
@@ -318,11 +311,11 @@ class Coordinator:
                 self._run.after(self._run.delay(), lambda to=process_of, answer=answer: to.assigned(*answer))
             self._syncing = []
 
-    def _lead(self, process: Process) -> EncodedAssignments:
-        joined = [JoinedMember(id, None, one.data) for id, one in sorted(self.members.items())]
-        members = read_members(process.assignor.strategy, joined)
+    def _lead(self, process: Process) -> messages.EncodedAssignments:
+        joined = [messages.JoinedMember(id, None, one.data) for id, one in sorted(self.members.items())]
+        members = messages.read_members(process.assignor.strategy, joined)
         topics = self._run.topics_of(members.topics)
-        outcome = encode_assignments(process.assignor.strategy, members, topics, self.generation)
+        outcome = messages.encode_assignments(process.assignor.strategy, members, topics, self.generation)
         self._run.check_outcome(outcome)
         return outcome
 
@@ -449,7 +442,7 @@ class Run:
                         raise Broken(f"{partition} has two owners, {owner[partition]} and {process.name}")
                     owner[partition] = process.name
 
-    def check_outcome(self, outcome: EncodedAssignments) -> None:
+    def check_outcome(self, outcome: messages.EncodedAssignments) -> None:
         group, result = outcome.group, outcome.result
         target, now = _owners(result.target.members), _owners(result.assignment.members)
         waiting = {partition for some in result.withheld.values() for partition in pairs(some)}
@@ -515,7 +508,7 @@ class Run:
         if not self.options.noise:
             self._check_optimum(outcome)
 
-    def _check_optimum(self, outcome: EncodedAssignments) -> None:
+    def _check_optimum(self, outcome: messages.EncodedAssignments) -> None:
         """The strategy leaves the owners as they are."""
         joined = self.coordinator.members
         stay = [one for one in joined.values() if not one.process.warming.draining]

@@ -19,22 +19,13 @@ import pyarrow.parquet as pq
 
 from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
+from kafka_assignors_replay.history import kip848_records
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-)
-from kafka_assignors_replay.history.kip848_records import (
-    ConsumerGroupMember,
-    ConsumerGroupMemberState,
-    ConsumerGroupValue,
-    CurrentAssignment,
-    GroupEpoch,
-    ResolvedRegularExpression,
-    TargetAssignment,
-    TargetAssignmentEpoch,
 )
 from kafka_assignors_replay.schemas import RAW, TOPICS
 from tests.java_group_fields import encode_consumer_group_value
@@ -62,9 +53,9 @@ def new_member(
     assignor: str | None = None,
     rebalance_timeout_ms: int = 60_000,
     client: str = "java",
-) -> ConsumerGroupMember:
+) -> kip848_records.ConsumerGroupMember:
     """A member of a KIP-848 group, as it describes itself."""
-    return ConsumerGroupMember(
+    return kip848_records.ConsumerGroupMember(
         instance, None, client, "/127.0.0.1", tuple(topics), pattern, rebalance_timeout_ms, assignor
     )
 
@@ -136,7 +127,7 @@ class Log:
         self,
         group: str,
         kind: ConsumerGroupRecord,
-        value: ConsumerGroupValue | None,
+        value: kip848_records.ConsumerGroupValue | None,
         member_id: str | None = None,
         pattern: str | None = None,
     ) -> Log:
@@ -144,21 +135,25 @@ class Log:
         key = encode_key(ConsumerGroupKey(kind, group, member_id, pattern))
         return self.append(key, None if value is None else encode_consumer_group_value(value))
 
-    def describes(self, group: str, member_id: str, member: ConsumerGroupMember) -> Log:
+    def describes(self, group: str, member_id: str, member: kip848_records.ConsumerGroupMember) -> Log:
         return self.part(group, ConsumerGroupRecord.MEMBER_METADATA, member, member_id)
 
     def epoch(self, group: str, number: int, metadata_hash: int = 1) -> Log:
-        return self.part(group, ConsumerGroupRecord.METADATA, GroupEpoch(number, metadata_hash))
+        return self.part(
+            group, ConsumerGroupRecord.METADATA, kip848_records.GroupEpoch(number, metadata_hash)
+        )
 
     def target(self, group: str, member_id: str, share: Partitions) -> Log:
-        value = TargetAssignment(by_id(share))
+        value = kip848_records.TargetAssignment(by_id(share))
         return self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, value, member_id)
 
     def targets(self, group: str, epoch: int, shares: Mapping[str, Partitions]) -> Log:
         """Append the targets of these members, and the record that completes the targets of the epoch."""
         for member_id, share in shares.items():
             self.target(group, member_id, share)
-        return self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, TargetAssignmentEpoch(epoch))
+        return self.part(
+            group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, kip848_records.TargetAssignmentEpoch(epoch)
+        )
 
     def assigns(
         self,
@@ -166,7 +161,7 @@ class Log:
         epoch: int,
         shares: Mapping[str, Partitions],
         metadata_hash: int = 1,
-        **described: ConsumerGroupMember,
+        **described: kip848_records.ConsumerGroupMember,
     ) -> Log:
         """Append the descriptions of members that join or change, the epoch, and its targets."""
         for member_id, each in described.items():
@@ -175,7 +170,7 @@ class Log:
 
     def resolves(self, group: str, pattern: str, *topics: str) -> Log:
         """Append the topics that match a pattern."""
-        resolved = ResolvedRegularExpression(topics)
+        resolved = kip848_records.ResolvedRegularExpression(topics)
         return self.part(group, ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern=pattern)
 
     def reaches(
@@ -184,10 +179,10 @@ class Log:
         member_id: str,
         epoch: int,
         share: Partitions | None = None,
-        state: ConsumerGroupMemberState = ConsumerGroupMemberState.STABLE,
+        state: kip848_records.ConsumerGroupMemberState = kip848_records.ConsumerGroupMemberState.STABLE,
     ) -> Log:
         """Append that a member reaches an epoch with these partitions."""
-        value = CurrentAssignment(epoch, epoch, state, by_id(share or {}))
+        value = kip848_records.CurrentAssignment(epoch, epoch, state, by_id(share or {}))
         return self.part(group, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, value, member_id)
 
     def removes(self, group: str, *member_ids: str) -> Log:

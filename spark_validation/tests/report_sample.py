@@ -5,26 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
+from kafka_assignors_replay import result
 from kafka_assignors_replay.history.faults import FaultKind
 from kafka_assignors_replay.history.measures import Measures, Sums
-from kafka_assignors_replay.result import (
-    RECORDED,
-    Churn,
-    ClientAgreement,
-    Culprit,
-    Difference,
-    GroupSummary,
-    HistorySummary,
-    Mode,
-    OwnershipSpan,
-    ReplayOptions,
-    ReplayResult,
-    SampleCheck,
-    TimelineRow,
-    TruthCheck,
-    UndecodableRecord,
-    Verdict,
-)
 from tests.hostile_names import NAMES
 
 HOSTILE = NAMES["a script"]
@@ -40,7 +23,7 @@ _START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 def verdict(
     group: str,
     strategy: str,
-    mode: Mode = Mode.STEADY_STATE,
+    mode: result.Mode = result.Mode.STEADY_STATE,
     *,
     moved: int = 0,
     max_over_mean: float = 1.0,
@@ -49,7 +32,7 @@ def verdict(
     paused_s: float = 0.0,
     failed: int = 0,
     **figures: int,
-) -> Verdict:
+) -> result.Verdict:
     """A verdict over ten rebalances."""
     return replace(
         Sums().verdict(group, strategy, mode),
@@ -75,8 +58,8 @@ def verdict(
     )
 
 
-def summary(group: str) -> GroupSummary:
-    return GroupSummary(
+def summary(group: str) -> result.GroupSummary:
+    return result.GroupSummary(
         group=group,
         generations=12,
         rebalances=11,
@@ -101,10 +84,10 @@ def summary(group: str) -> GroupSummary:
     )
 
 
-def ownership(group: str) -> list[OwnershipSpan]:
+def ownership(group: str) -> list[result.OwnershipSpan]:
     """Eight members with hostile names, which own four partitions one after the other."""
     return [
-        OwnershipSpan(
+        result.OwnershipSpan(
             group=group,
             topic=BREAKING_OUT,
             partition=partition,
@@ -117,10 +100,10 @@ def ownership(group: str) -> list[OwnershipSpan]:
     ]
 
 
-def culprit(group: str, kind: FaultKind, generations: int) -> Culprit:
+def culprit(group: str, kind: FaultKind, generations: int) -> result.Culprit:
     """A member with a hostile name, or a deployment of four members."""
     one = kind is not FaultKind.DEPLOYMENT
-    return Culprit(
+    return result.Culprit(
         group=group,
         kind=kind,
         client_id=HOSTILE if one else None,
@@ -140,7 +123,7 @@ def culprit(group: str, kind: FaultKind, generations: int) -> Culprit:
     )
 
 
-def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[TimelineRow]:
+def timeline(group: str, strategy: str, mode: result.Mode, moved: int) -> list[result.TimelineRow]:
     def measures(index: int) -> Measures:
         return Measures(
             partitions=24,
@@ -161,23 +144,27 @@ def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[Timeline
         )
 
     return [
-        TimelineRow(group, strategy, mode, _START + timedelta(seconds=70 * n), n + 1, 2 + n % 5, measures(n))
+        result.TimelineRow(
+            group, strategy, mode, _START + timedelta(seconds=70 * n), n + 1, 2 + n % 5, measures(n)
+        )
         for n in range(10)
     ]
 
 
-def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = GROUPS) -> ReplayResult:
+def sample(
+    *, modes: tuple[result.Mode, ...] = tuple(result.Mode), groups: tuple[str, ...] = GROUPS
+) -> result.ReplayResult:
     """A result of these groups; three of the four usual groups have names that try to run as code."""
-    moved = {RECORDED: 40, "range": 40, "cooperative-sticky": 12}
+    moved = {result.RECORDED: 40, "range": 40, "cooperative-sticky": 12}
     rows = [(group, name, mode) for group in groups for name in moved for mode in modes]
-    return ReplayResult(
-        options=ReplayOptions(
+    return result.ReplayResult(
+        options=result.ReplayOptions(
             path="history",
             strategies=STRATEGIES,
             modes=modes,
             client_config={"sasl.password": "opensesame"},
         ),
-        history=HistorySummary(
+        history=result.HistorySummary(
             source=f"history of {HOSTILE}",
             records=1234,
             duplicates=1,
@@ -215,36 +202,42 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = G
             row for group, name, mode in rows for row in timeline(group, name, mode, moved[name] // 12)
         ),
         ownership=tuple(span for group in groups for span in ownership(group)),
-        churn=(Churn("payments", "join", 7), Churn("payments", "leave", 5), Churn(HOSTILE, "leave", 3)),
+        churn=(
+            result.Churn("payments", "join", 7),
+            result.Churn("payments", "leave", 5),
+            result.Churn(HOSTILE, "leave", 3),
+        ),
         culprits=(
             culprit("payments", FaultKind.CRASH_LOOP, 8),
             culprit(HOSTILE, FaultKind.FLAPPING, 5),
             culprit(BREAKING_OUT, FaultKind.EXPIRED, 2),
             culprit(LINKING, FaultKind.DEPLOYMENT, 4),
         ),
-        truth=TruthCheck(
+        truth=result.TruthCheck(
             clients=(
-                ClientAgreement("java", "range", True, 20, 20, 1, {}, 0),
-                ClientAgreement("aiokafka", "range", False, 9, 7, 0, {"sorts by member id alone": 1}, 1),
+                result.ClientAgreement("java", "range", True, 20, 20, 1, {}, 0),
+                result.ClientAgreement(
+                    "aiokafka", "range", False, 9, 7, 0, {"sorts by member id alone": 1}, 1
+                ),
             ),
             differences=(
-                Difference(
+                result.Difference(
                     HOSTILE, 3, 17, 5, "aiokafka", "range", "sorts by member id alone", "m1 has orders-1"
                 ),
-                Difference(HOSTILE, 3, 21, 6, "aiokafka", "range", None, BREAKING_OUT),
+                result.Difference(HOSTILE, 3, 21, 6, "aiokafka", "range", None, BREAKING_OUT),
             ),
         ),
-        sample=SampleCheck((BREAKING_OUT,), 48),
-        undecodable=(UndecodableRecord(3, 99, BREAKING_OUT, "value: version 9 at byte 0"),),
+        sample=result.SampleCheck((BREAKING_OUT,), 48),
+        undecodable=(result.UndecodableRecord(3, 99, BREAKING_OUT, "value: version 9 at byte 0"),),
         warnings=(f"topics of the history are hidden: {HOSTILE!r}",),
         versions={"kafka-assignors": "0.1.0", "python": "3.11"},
         seconds=12.3,
     )
 
 
-def result_of(*verdicts: Verdict) -> ReplayResult:
+def result_of(*verdicts: result.Verdict) -> result.ReplayResult:
     """A result with these verdicts alone."""
-    strategies = tuple(dict.fromkeys(v.strategy for v in verdicts if v.strategy != RECORDED))
+    strategies = tuple(dict.fromkeys(v.strategy for v in verdicts if v.strategy != result.RECORDED))
     groups = tuple(summary(group) for group in dict.fromkeys(v.group for v in verdicts))
     made = sample()
     options = replace(made.options, strategies=strategies)

@@ -17,16 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from kafka_assignors_replay import history_files
 from kafka_assignors_replay.engine import ENGINES
 from kafka_assignors_replay.history.records import FIRST_MICROS, LAST_MICROS, from_micros, to_micros
-from kafka_assignors_replay.history_files import (
-    catalogue_of,
-    catalogue_rows,
-    read_records,
-    record_files,
-    rows_by_name,
-    rows_of,
-)
 from kafka_assignors_replay.report.as_html import html_report
 from kafka_assignors_replay.result import OFFSETS_TOPIC, TOPICS_NAMES, ReplayError
 from kafka_assignors_replay.schemas import RAW
@@ -85,8 +78,8 @@ def read(folder: Path, engine: str, raw: pa.Table | None = None) -> tuple[Rows, 
             found = rows.withColumn("timestamp", F.unix_micros("timestamp")).toArrow()
             read_there = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
             return read_there, 0 if others is None else others.count()
-    place, files = record_files(str(folder), ())
-    batches = list(read_records(files, place, OFFSETS_TOPIC))
+    place, files = history_files.record_files(str(folder), ())
+    batches = list(history_files.read_records(files, place, OFFSETS_TOPIC))
     return sorted(row for rows, _ in batches for row in rows), sum(others for _, others in batches)
 
 
@@ -96,8 +89,8 @@ def read_topics(folder: Path, engine: str) -> list[dict[str, Any]]:
         with spark_session() as spark:
             found = read_first(spark, str(folder), TOPICS_NAMES, TOPICS_COLUMNS, ())
             assert found is not None
-            return rows_by_name(found[1].toArrow(), TOPICS_COLUMNS)
-    read_here = catalogue_rows(str(folder))
+            return history_files.rows_by_name(found[1].toArrow(), TOPICS_COLUMNS)
+    read_here = history_files.catalogue_rows(str(folder))
     assert read_here is not None
     return read_here[1]
 
@@ -110,7 +103,7 @@ def refusal(folder: Path, engine: str, raw: pa.Table | None = None) -> str:
     return str(error.value)
 
 
-PLAIN = rows_of(table(), RAW)
+PLAIN = history_files.rows_of(table(), RAW)
 
 SAME: dict[str, pa.Table] = {
     "64-bit partitions": retyped("partition", pa.int64()),
@@ -208,7 +201,7 @@ def test_files_of_several_units_lie_in_one_folder(engine: str, tmp_path: Path, f
         rows = pa.Table.from_pylist([log.records[-1]], RAW)
         rows = rows.set_column(2, "timestamp", rows["timestamp"].cast(kind))
         pq.write_table(rows, raw / f"[{number:02}] %20.parquet")
-    assert read(tmp_path, engine)[0] == rows_of(log.table(), RAW)
+    assert read(tmp_path, engine)[0] == history_files.rows_of(log.table(), RAW)
 
 
 def test_a_linked_folder_is_read_once_and_the_name_of_a_folder_is_no_pattern(
@@ -398,7 +391,7 @@ def test_a_topic_that_no_cluster_has_is_refused(
 ) -> None:
     write_topics(tmp_path, {**TOPIC, **change})
     with pytest.raises(ReplayError) as error:
-        catalogue_of((f"{tmp_path}/{TOPICS}", read_topics(tmp_path, engine)))
+        history_files.catalogue_of((f"{tmp_path}/{TOPICS}", read_topics(tmp_path, engine)))
     assert f"{tmp_path}/{TOPICS}: {said}" in str(error.value)
 
 
@@ -417,7 +410,7 @@ def test_a_flipped_byte_at_any_place_is_read_or_refused_with_its_file(tmp_path: 
         file.write_bytes(damaged)
         try:
             read(tmp_path, "local")
-            catalogue_rows(str(tmp_path))
+            history_files.catalogue_rows(str(tmp_path))
         except ReplayError as error:
             refusals.append(str(error))
     assert 0 < len(refusals) < len(whole)

@@ -18,16 +18,9 @@ from kafka_assignors.strategies import strategy_names
 from kafka_assignors_cli.output_files import write_lines
 from kafka_assignors_replay.history.pause_model import PauseModel
 from kafka_assignors_replay.replay_tables import print_replay
+from kafka_assignors_replay.report import findings
 from kafka_assignors_replay.report.as_html import html_report
 from kafka_assignors_replay.report.as_json import json_report, json_report_lines
-from kafka_assignors_replay.report.findings import (
-    GroupFinding,
-    find,
-    headline,
-    leading_mode,
-    sentence,
-    totals,
-)
 from kafka_assignors_replay.result import RECORDED, Mode, Verdict
 from spark_validation.tests.report_sample import BREAKING_OUT, GROUPS, HOSTILE, result_of, sample, verdict
 
@@ -36,8 +29,8 @@ def of_g(strategy: str, mode: Mode = Mode.STEADY_STATE, **measures: Any) -> Verd
     return verdict("g", strategy, mode, **measures)
 
 
-def finding_of(*verdicts: Verdict) -> GroupFinding:
-    [finding] = find(result_of(*verdicts))
+def finding_of(*verdicts: Verdict) -> findings.GroupFinding:
+    [finding] = findings.find(result_of(*verdicts))
     return finding
 
 
@@ -107,14 +100,14 @@ def test_a_client_that_is_eager_all_the_same_saves_no_pauses() -> None:
         of_g(RECORDED, moved=3, paused_s=240.0), of_g("cooperative-sticky", moved=3, paused_s=30.0)
     )
     stops = replace(result, groups=(replace(result.groups[0], eager_clients=("aiokafka",)),))
-    [finding] = find(stops)
+    [finding] = findings.find(stops)
     assert (finding.best.strategy, finding.saved_paused_s_per_day) == (RECORDED, 0.0)
     assert (finding.gains, finding.trades, finding.suggests) == (False, False, True)
-    assert sentence(finding).endswith(
+    assert findings.sentence(finding).endswith(
         " With the cooperative consumer, cooperative-sticky would have paused 30 partition-seconds in 12 "
         "minutes instead of 240."
     )
-    assert headline([finding]) == "1 would gain from the cooperative consumer alone"
+    assert findings.headline([finding]) == "1 would gain from the cooperative consumer alone"
 
 
 @pytest.mark.parametrize(
@@ -132,14 +125,14 @@ def test_a_change_that_makes_a_shown_figure_worse_is_a_trade_off(
     before = of_g(RECORDED, load_stddev=1.0, **recorded)
     finding = finding_of(before, of_g("sticky", load_stddev=0.1, **changed))
     assert (finding.gains, finding.trades, finding.worse) == (False, True, (figure,))
-    assert sentence(finding).startswith("A trade-off: ")
-    assert sentence(finding).endswith(f" Worse than recorded: {figure}.")
+    assert findings.sentence(finding).startswith("A trade-off: ")
+    assert findings.sentence(finding).endswith(f" Worse than recorded: {figure}.")
     same = finding_of(before, of_g("sticky", load_stddev=0.1, **recorded))
     assert (same.gains, same.trades, same.worse) == (True, False, ())
 
 
 def test_gains_come_before_larger_trade_offs() -> None:
-    found = find(
+    found = findings.find(
         result_of(
             verdict("trade-off", RECORDED, moved=100, max_over_mean=1.0),
             verdict("trade-off", "sticky", moved=5, max_over_mean=1.1),
@@ -148,7 +141,9 @@ def test_gains_come_before_larger_trade_offs() -> None:
         )
     )
     assert [finding.group for finding in found] == ["gain", "trade-off"]
-    assert headline(found) == "1 would gain from another strategy, 1 would trade one figure for another"
+    assert (
+        findings.headline(found) == "1 would gain from another strategy, 1 would trade one figure for another"
+    )
 
 
 def test_groups_come_in_the_order_of_what_a_change_saves_a_day() -> None:
@@ -160,12 +155,12 @@ def test_groups_come_in_the_order_of_what_a_change_saves_a_day() -> None:
 
     savings = (("moves", 1, 90.0, 9), ("racks", 5, 90.0, 1), ("pauses", 8, 20.0, 9), ("none", 5, 90.0, 9))
     result = result_of(*(each for figures in savings for each in pair(*figures)))
-    found = find(result)
+    found = findings.find(result)
     assert [finding.group for finding in found] == ["pauses", "moves", "racks", "none"]
     assert [finding.saved_paused_s_per_day for finding in found] == [80.0, 10.0, 10.0, 10.0]
     assert [finding.saved_rack_misses for finding in found] == [0, 0, 8, 0]
     week = replace(result.groups[0], last_timestamp=result.groups[0].first_timestamp + timedelta(days=8))
-    slower = find(replace(result, groups=tuple(replace(week, group=g.group) for g in result.groups)))
+    slower = findings.find(replace(result, groups=tuple(replace(week, group=g.group) for g in result.groups)))
     assert slower[0].saved_paused_s_per_day == 10.0
 
 
@@ -176,9 +171,9 @@ def test_the_savings_of_a_change_are_those_of_the_steady_state() -> None:
         of_g(RECORDED, moved=9),
         of_g("sticky", moved=4),
     )
-    [finding] = find(result)
-    assert (leading_mode(result), finding.saved_moves) == (Mode.STEADY_STATE, 5)
-    assert "(56% fewer)" in sentence(finding)
+    [finding] = findings.find(result)
+    assert (findings.leading_mode(result), finding.saved_moves) == (Mode.STEADY_STATE, 5)
+    assert "(56% fewer)" in findings.sentence(finding)
 
 
 @pytest.mark.parametrize(
@@ -210,20 +205,20 @@ def test_the_savings_of_a_change_are_those_of_the_steady_state() -> None:
     ],
 )
 def test_a_finding_reads_as_a_sentence(verdicts: tuple[Verdict, ...], words: str) -> None:
-    assert sentence(finding_of(*verdicts)) == words
+    assert findings.sentence(finding_of(*verdicts)) == words
 
 
 @pytest.mark.parametrize("strategy", strategy_names())
 def test_a_suggested_change_is_never_in_the_words_of_production(strategy: str) -> None:
     result = result_of(of_g(RECORDED, moved=9), of_g(strategy, moved=4))
     of_clients = replace(result.groups[0], protocols=(strategy,))
-    [finding] = find(replace(result, groups=(of_clients,)))
+    [finding] = findings.find(replace(result, groups=(of_clients,)))
     assert finding.gains
     assert finding.change_to == f"{strategy} with the consumer of kafka-assignors"
-    assert sentence(replace(finding, summary=of_clients)).startswith(
+    assert findings.sentence(replace(finding, summary=of_clients)).startswith(
         f"{finding.change_to} would have moved 4 partitions where production ({strategy}) moved 9"
     )
-    [other] = find(result)
+    [other] = findings.find(result)
     assert (other.change_to == strategy) is (result.groups[0].protocols != (strategy,))
 
 
@@ -232,7 +227,7 @@ def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:
         of_g(RECORDED, moved=9, paused_s=2400.0, rack_misses=8),
         of_g("cooperative-sticky", moved=1, paused_s=30.4, rack_misses=2),
     )
-    assert sentence(finding).endswith(
+    assert findings.sentence(finding).endswith(
         "By the model, 30 partition-seconds in 12 minutes would have been paused instead of 2,400. 2 instead "
         "of 8 partitions would have been consumed across racks; the least is 1."
     )
@@ -255,7 +250,7 @@ def test_given_a_time_to_restore_the_reports_say_what_warm_handoff_saves(
 ) -> None:
     without = sample()
     restored = replace(without, options=replace(without.options, pauses=PauseModel(restore_s=2.0)))
-    verdicts = [each.verdict for each in totals(restored, leading_mode(restored))]
+    verdicts = [each.verdict for each in findings.totals(restored, findings.leading_mode(restored))]
     said = ", ".join(f"{each.strategy} {2 * each.moved:,}" for each in verdicts)
     print_replay(restored)
     for text in (capsys.readouterr().out, text_of(html_report(restored))):

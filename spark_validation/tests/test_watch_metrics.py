@@ -18,14 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.arguments import UserError
+from kafka_assignors_ops.watch import metric_table
 from kafka_assignors_ops.watch.exporter import WsgiApp, registry, serving
-from kafka_assignors_ops.watch.metric_table import (
-    GROUP_METRICS,
-    WATCH_METRICS,
-    Scrape,
-    WatchedMetric,
-    WatchStatus,
-)
 from spark_validation.tests.test_watch_fleet import feed, followed, joined
 
 NAMES = (
@@ -34,11 +28,11 @@ NAMES = (
 )  # fmt: skip
 
 
-def scrape_of(*names: str, caught_up: bool = True) -> Callable[[], Scrape]:
+def scrape_of(*names: str, caught_up: bool = True) -> Callable[[], metric_table.Scrape]:
     fleet = followed()
     feed(fleet, joined(*names))
-    status = WatchStatus(up=True, caught_up=caught_up, lag=7, errors=2)
-    return lambda: Scrape(fleet.snapshot(0), status)
+    status = metric_table.WatchStatus(up=True, caught_up=caught_up, lag=7, errors=2)
+    return lambda: metric_table.Scrape(fleet.snapshot(0), status)
 
 
 def app_of(*names: str) -> WsgiApp:
@@ -46,11 +40,11 @@ def app_of(*names: str) -> WsgiApp:
     return app
 
 
-def as_text(scrape: Callable[[], Scrape]) -> str:
+def as_text(scrape: Callable[[], metric_table.Scrape]) -> str:
     return generate_latest(registry(scrape)).decode()
 
 
-METRICS: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]
+METRICS: list[metric_table.WatchedMetric[Any]] = [*metric_table.GROUP_METRICS, *metric_table.WATCH_METRICS]
 
 FORMATS = pytest.mark.parametrize(
     ("write", "parse"),
@@ -84,7 +78,7 @@ def test_every_metric_of_the_table_is_there_with_its_type_help_and_labels(
     for metric in METRICS:
         family = families[metric.name.removesuffix("_total")]
         assert (family.type, family.documentation) == (metric.kind, metric.help)
-        labels = {"group", *metric.labels} if metric in GROUP_METRICS else set(metric.labels)
+        labels = {"group", *metric.labels} if metric in metric_table.GROUP_METRICS else set(metric.labels)
         assert family.samples
         assert all(set(sample.labels) == labels for sample in family.samples)
 
@@ -101,7 +95,7 @@ def test_counters_of_a_group_begin_at_0_with_all_their_labels() -> None:
     fleet = followed()
     feed(fleet, joined("g"), history=True)
     (group,) = fleet.snapshot(0).groups
-    for metric in GROUP_METRICS:
+    for metric in metric_table.GROUP_METRICS:
         if metric.kind == "counter":
             assert {value for _, value in metric.samples(group)} == {0}
 
@@ -123,7 +117,7 @@ def test_it_is_served_in_the_format_that_is_asked_for_compressed_or_not(port: in
     with urllib.request.urlopen(request, timeout=HANG_S) as response:
         assert response.headers["Content-Type"].startswith("text/plain; version=")
         text = gzip.decompress(response.read()).decode()
-    assert len(list(parse_text(text))) > len(GROUP_METRICS)
+    assert len(list(parse_text(text))) > len(metric_table.GROUP_METRICS)
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=accept)
     with urllib.request.urlopen(request, timeout=HANG_S) as response:

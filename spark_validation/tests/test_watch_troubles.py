@@ -17,15 +17,8 @@ from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.arguments import UserError
 from kafka_assignors_confluent.connection import ClusterError, NotAuthorizedError, UnreachableError
 from kafka_assignors_confluent.topic_metadata import TopicIdentity
+from kafka_assignors_ops.watch import watcher
 from kafka_assignors_ops.watch.fleet import Counts, Fleet, FleetLimits
-from kafka_assignors_ops.watch.watcher import (
-    Troubles,
-    Watcher,
-    WatchOptions,
-    WatchState,
-    load_state,
-    save_state,
-)
 from kafka_assignors_replay.catalogue import Catalogue
 from spark_validation.tests.test_watch_fleet import feed, followed, groups, joined
 
@@ -49,7 +42,7 @@ SCRIPTS = {
 
 def test_a_trouble_that_comes_back_after_all_was_well_is_told_again() -> None:
     said: list[str] = []
-    troubles = Troubles(said.append)
+    troubles = watcher.Troubles(said.append)
     for number in (1, 2):
         troubles.add(REFUSED, "trying again")
         troubles.add(SILENT, "trying again")
@@ -91,7 +84,7 @@ def test_a_watch_that_cannot_open_a_reader_says_why_once(
     errors: list[Exception], told: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    watch = Watcher(WatchOptions("b:1"), said.append)
+    watch = watcher.Watcher(watcher.WatchOptions("b:1"), said.append)
     script = iter(errors)
 
     def fail() -> None:
@@ -106,7 +99,7 @@ def test_a_watch_that_cannot_open_a_reader_says_why_once(
 
 def test_a_reader_that_opens_and_cannot_read_is_no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    watch = Watcher(WatchOptions("b:1"), said.append)
+    watch = watcher.Watcher(watcher.WatchOptions("b:1"), said.append)
     monkeypatch.setattr(watch, "_open", _Opening)
     watch.run(stop := _Attempts(6))
     assert len(said) == 1
@@ -118,7 +111,7 @@ def test_a_state_that_cannot_be_written_is_told_again_only_after_one_that_could(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    watch = Watcher(WatchOptions("b:1", state=tmp_path / "state.json"), said.append)
+    watch = watcher.Watcher(watcher.WatchOptions("b:1", state=tmp_path / "state.json"), said.append)
     watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
     watch._caught_up = True
     for fails in (True, True, False, True, True):
@@ -141,7 +134,7 @@ def _full(descriptor: int) -> None:
 def saved(file: Path) -> Fleet:
     fleet = followed()
     feed(fleet, joined("one", "two"))
-    save_state(file, WatchState("c", "t", {0: 4}, counts_of(fleet)))
+    watcher.save_state(file, watcher.WatchState("c", "t", {0: 4}, counts_of(fleet)))
     return fleet
 
 
@@ -154,15 +147,15 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "state.json"
 
 
-def load(file: Path) -> WatchState:
-    state = load_state(file)
+def load(file: Path) -> watcher.WatchState:
+    state = watcher.load_state(file)
     assert state is not None
     return state
 
 
-def identified(file: Path) -> Watcher:
+def identified(file: Path) -> watcher.Watcher:
     """A watch that knows its topic and has something to save."""
-    watch = Watcher(WatchOptions("none:1", state=file), lambda text: None)
+    watch = watcher.Watcher(watcher.WatchOptions("none:1", state=file), lambda text: None)
     watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
     watch._changed = True
     return watch
@@ -175,7 +168,7 @@ def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
     before = file.read_bytes()
     monkeypatch.setattr("os.fsync", _full)
     with pytest.raises(UserError, match="the state cannot be written: No space left on device"):
-        save_state(file, WatchState("c", "t", {0: 9}, counts_of(fleet)))
+        watcher.save_state(file, watcher.WatchState("c", "t", {0: 9}, counts_of(fleet)))
     assert file.read_bytes() == before
     assert [*file.parent.iterdir()] == [file]
 
@@ -211,7 +204,7 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_old_file_and_at_most_one_oth
     state = load(file)
     assert state.offsets == {0: 4}
     state.offsets[0] = 9
-    save_state(file, state)
+    watcher.save_state(file, state)
     assert [*file.parent.iterdir()] == [file]
     assert load(file).offsets == {0: 9}
 
@@ -247,7 +240,7 @@ def test_a_file_that_is_no_state_is_refused_with_a_remedy(file: Path, text: byte
     )
     file.write_bytes(changed)
     with pytest.raises(UserError, match=r"state.json: not the state of a watch: .*remove the file"):
-        load_state(file)
+        watcher.load_state(file)
 
 
 def test_counts_go_on_for_groups_of_any_name_that_are_still_followed(file: Path) -> None:
@@ -255,7 +248,7 @@ def test_counts_go_on_for_groups_of_any_name_that_are_still_followed(file: Path)
     fleet = followed()
     feed(fleet, joined("one", "two"))
     before = {**counts_of(fleet), hostile: Counts(7)}
-    save_state(file, WatchState("c", "t", {0: 4}, before))
+    watcher.save_state(file, watcher.WatchState("c", "t", {0: 4}, before))
     state = load(file)
     assert state.counts == before
     again = Fleet(Catalogue(()), FleetLimits(matching=lambda name: name == "two"), counts=state.counts)
@@ -266,7 +259,7 @@ def test_counts_go_on_for_groups_of_any_name_that_are_still_followed(file: Path)
 
 def test_a_log_that_was_truncated_or_deleted_meanwhile_is_told_and_read_from_where_it_is() -> None:
     told: list[str] = []
-    watch = Watcher(WatchOptions("none:1"), told.append)
+    watch = watcher.Watcher(watcher.WatchOptions("none:1"), told.append)
     known = {0: 10, 1: 10, 2: 10}
     ends = {0: (0, 20), 1: (15, 20), 2: (0, 7)}
     assert [watch._position(partition, known, *ends[partition]) for partition in ends] == [10, 15, 7]

@@ -20,15 +20,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from kafka_assignors.rebalance.events import Partitions, Revoke
 from kafka_assignors.rebalance.member import MemberState, OutOfOrderError
-from tests.rebalance_model.canonical import (
-    Names,
-    View,
-    canonical_coordinator,
-    plain_process,
-    reduced_process,
-    rename_process,
-    view,
-)
+from tests.rebalance_model import canonical
 from tests.rebalance_model.coordinator import Coordinator, Replies
 from tests.rebalance_model.model import Arrival, Model, Told
 from tests.rebalance_model.world import (
@@ -193,9 +185,9 @@ class Exploration:
         self._indices = range(model.members)
         self._coordinators: Numbers[Coordinator] = Numbers()
         self._processes: Numbers[Process] = Numbers()
-        self._views: Numbers[View] = Numbers()
-        self._names: Numbers[Names] = Numbers()
-        self._names.number(Names())
+        self._views: Numbers[canonical.View] = Numbers()
+        self._names: Numbers[canonical.Names] = Numbers()
+        self._names.number(canonical.Names())
         self._effects: Numbers[tuple[Replies, Partitions]] = Numbers()
         self._effects.number(((), NOTHING))
         self._knowns: Numbers[Known] = Numbers()
@@ -397,11 +389,11 @@ class Exploration:
         return arrows
 
     def _process(self, process: Process) -> int:
-        form = plain_process(process, self.model.oldest)
-        number = self._processes.number(reduced_process(form) if self.reduce else form)
+        form = canonical.plain_process(process, self.model.oldest)
+        number = self._processes.number(canonical.reduced_process(form) if self.reduce else form)
         if number == len(self._view_of):
             form = self._processes.values[number]
-            self._view_of.append(self._views.number(view(form)))
+            self._view_of.append(self._views.number(canonical.view(form)))
             topics = sorted(self.model.topics)
             bits = sum(1 << topics.index(topic) for topic, _ in delivered(form))
             self._delivers.append(-1 if is_told_late(form) else bits)
@@ -414,7 +406,9 @@ class Exploration:
         return self._coordinators.number(self.model.older_coordinator(self._coordinators.values[coordinator]))
 
     def _compute_renamed(self, process: int, names: int) -> int:
-        return self._process(rename_process(self._processes.values[process], self._names.values[names]))
+        return self._process(
+            canonical.rename_process(self._processes.values[process], self._names.values[names])
+        )
 
     # ------------------------------------------------------------------------------------------- states
 
@@ -429,7 +423,7 @@ class Exploration:
 
     def _compute_form(self, seen: Parts) -> tuple[int, Parts]:
         views = tuple(self._views.values[one] for one in seen[1:])
-        group, names = canonical_coordinator(
+        group, names = canonical.canonical_coordinator(
             self._coordinators.values[seen[0]], views, self.reduce, self.model.late_refusals
         )
         return self._coordinators.number(group), tuple(map(self._names.number, names))
