@@ -13,15 +13,7 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import IllegalStateError
 
-from compat_tests.aiokafka.in_process import (
-    AIOKafkaInProcess,
-    Listener,
-    consumer_of,
-    consuming,
-    of,
-    until,
-    with_group,
-)
+from compat_tests.aiokafka import in_process
 from compat_tests.scenarios.in_process import ConsumerScenarios, WeightScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -29,24 +21,24 @@ from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.listener import WarmUpTask
 
 
-class TestConsumer(ConsumerScenarios, AIOKafkaInProcess):
+class TestConsumer(ConsumerScenarios, in_process.AIOKafkaInProcess):
     pass
 
 
-class TestWeights(WeightScenarios, AIOKafkaInProcess):
+class TestWeights(WeightScenarios, in_process.AIOKafkaInProcess):
     pass
 
 
-@with_group(records=10, orders=4)
+@in_process.with_group(records=10, orders=4)
 async def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(group: GroupOfMembers) -> None:
-    async with consuming(group) as first:
-        await until(lambda: len(first._fetcher._records) == 4)
+    async with in_process.consuming(group) as first:
+        await in_process.until(lambda: len(first._fetcher._records) == 4)
         for tp in first.assignment():
             await first.getmany(tp, max_records=3)
         buffered = dict(first._fetcher._records)
         first.pause(*first.assignment())
-        async with consuming(group) as second:
-            await until(lambda: len(second.assignment()) == 2)
+        async with in_process.consuming(group) as second:
+            await in_process.until(lambda: len(second.assignment()) == 2)
             stayed = first.assignment()
             assert len(stayed) == 2
             assert first._fetcher._records == {tp: buffered[tp] for tp in stayed}
@@ -56,13 +48,13 @@ async def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(grou
     assert first._fetcher._records.keys() <= buffered.keys()
 
 
-@with_group(records=10, orders=4)
+@in_process.with_group(records=10, orders=4)
 async def test_with_a_pattern_start_returns_with_the_first_assignment(group: GroupOfMembers) -> None:
-    consumer = consumer_of(group, auto_offset_reset="latest")
+    consumer = in_process.consumer_of(group, auto_offset_reset="latest")
     consumer.subscribe(pattern=f"^orders-{group.run}$")
     try:
         await asyncio.wait_for(consumer.start(), HANG_S)
-        assert consumer.assignment() == of(group, 0, 1, 2, 3)
+        assert consumer.assignment() == in_process.of(group, 0, 1, 2, 3)
         # A seek while a reset is under way gets the offset of that one, as in aiokafka.
         assert {await consumer.position(tp) for tp in consumer.assignment()} == {10}
         assert await asyncio.wait_for(consumer.seek_to_beginning(), HANG_S)
@@ -71,7 +63,7 @@ async def test_with_a_pattern_start_returns_with_the_first_assignment(group: Gro
         await consumer.stop()
 
 
-@with_group(orders=4)
+@in_process.with_group(orders=4)
 async def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listener(
     group: GroupOfMembers,
 ) -> None:
@@ -81,8 +73,8 @@ async def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listen
         await asyncio.create_task(consumer.commit(dict.fromkeys(revoked, 7)))
 
     released = asyncio.Event()
-    listener = Listener(revoked=commit)
-    async with consuming(group, listener) as consumer:
+    listener = in_process.Listener(revoked=commit)
+    async with in_process.consuming(group, listener) as consumer:
         (tp, *_) = consumer.assignment()
         await consumer.commit({tp: 3})
         consumer.unsubscribe()
@@ -96,29 +88,29 @@ async def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listen
                 await consumer.position(tp)
             with pytest.raises(IllegalStateError):
                 consumer.seek(tp, 0)
-            await until(lambda: listener.told("revoked"))
+            await in_process.until(lambda: listener.told("revoked"))
             released.set()
-            await until(lambda: not consumer._coordinator._member.in_group)
+            await in_process.until(lambda: not consumer._coordinator._member.in_group)
         assert await consumer.committed(tp) == 7
         assert await consumer.getmany() == {}
 
 
-@with_group(orders=4)
+@in_process.with_group(orders=4)
 async def test_start_returns_when_the_listener_was_told_what_is_owned_and_so_is_another_listener(
     group: GroupOfMembers,
 ) -> None:
-    first, second = Listener(), Listener()
-    async with consuming(group, first) as consumer:
-        assert first.calls == [("assigned", of(group, 0, 1, 2, 3))]
+    first, second = in_process.Listener(), in_process.Listener()
+    async with in_process.consuming(group, first) as consumer:
+        assert first.calls == [("assigned", in_process.of(group, 0, 1, 2, 3))]
         consumer.subscribe(list(group.topics), listener=second)
-        await until(lambda: second.told("assigned") == [of(group, 0, 1, 2, 3)])
-        assert consumer.assignment() == of(group, 0, 1, 2, 3)
+        await in_process.until(lambda: second.told("assigned") == [in_process.of(group, 0, 1, 2, 3)])
+        assert consumer.assignment() == in_process.of(group, 0, 1, 2, 3)
         consumer.subscribe(list(group.topics), listener=second)
         consumer.enforce_rebalance()
-        await until(lambda: len(second.calls) == 2)
+        await in_process.until(lambda: len(second.calls) == 2)
         assert second.calls[-1] == ("assigned", set())
-    assert first.calls == [("assigned", of(group, 0, 1, 2, 3))]
-    assert second.calls[-1] == ("revoked", of(group, 0, 1, 2, 3))
+    assert first.calls == [("assigned", in_process.of(group, 0, 1, 2, 3))]
+    assert second.calls[-1] == ("revoked", in_process.of(group, 0, 1, 2, 3))
 
 
 def test_an_empty_rack_is_no_rack_as_in_the_stock_consumer() -> None:
@@ -130,26 +122,26 @@ def test_an_empty_rack_is_no_rack_as_in_the_stock_consumer() -> None:
     asyncio.run(construct())
 
 
-@with_group(orders=2)
+@in_process.with_group(orders=2)
 async def test_a_member_that_joins_later_can_wait_for_its_first_partition(group: GroupOfMembers) -> None:
-    async with consuming(group) as first, consuming(group) as second:
+    async with in_process.consuming(group) as first, in_process.consuming(group) as second:
         found = await second.wait_for_assignment(timeout_ms=HANG_S * 1000)
         assert found == second.assignment()
         assert len(found) == 1
         assert await first.wait_for_assignment() == first.assignment()
-        async with consuming(group) as standby:
+        async with in_process.consuming(group) as standby:
             assert await standby.wait_for_assignment(timeout_ms=100) == set()
             waiting = asyncio.create_task(standby.wait_for_assignment())
             await first.stop()
             assert len(await asyncio.wait_for(waiting, HANG_S)) == 1
     with pytest.raises(IllegalStateError, match="after start"):
-        await consumer_of(group).wait_for_assignment()
+        await in_process.consumer_of(group).wait_for_assignment()
 
 
 # ---- missing topics, with the client's default metadata age of five minutes, which is longer than `HANG_S`
 
 
-@with_group(records=3, orders=1)
+@in_process.with_group(records=3, orders=1)
 async def test_a_topic_that_is_deleted_and_created_again_is_consumed_from_its_beginning(
     group: GroupOfMembers,
 ) -> None:
@@ -157,16 +149,16 @@ async def test_a_topic_that_is_deleted_and_created_again_is_consumed_from_its_be
         while True:
             offsets.append((await consumer.getone()).offset)
 
-    async with consuming(group) as consumer:
+    async with in_process.consuming(group) as consumer:
         offsets: list[int] = []
         reading = asyncio.ensure_future(read(consumer, offsets))
-        await until(lambda: len(offsets) == 3)
+        await in_process.until(lambda: len(offsets) == 3)
         await consumer.commit()
         await asyncio.to_thread(group.delete_topic, "orders")
-        await until(lambda: consumer.assignment() == set())
+        await in_process.until(lambda: consumer.assignment() == set())
         await asyncio.to_thread(group.create_topic, "orders", 1)
         await asyncio.to_thread(group.produce, 9)
-        await until(lambda: offsets == [*range(3), *range(9)])
+        await in_process.until(lambda: offsets == [*range(3), *range(9)])
         reading.cancel()
 
 
@@ -214,7 +206,7 @@ def test_a_release_with_another_subscription_state_is_refused_at_construction(
     ],
     ids=["class", "attribute"],
 )
-@with_group(orders=4)
+@in_process.with_group(orders=4)
 async def test_a_release_with_another_coordinator_is_refused_by_start_and_does_not_join(
     group: GroupOfMembers, monkeypatch: pytest.MonkeyPatch, changed: str, wrong: str
 ) -> None:
@@ -228,7 +220,7 @@ async def test_a_release_with_another_coordinator_is_refused_by_start_and_does_n
     with pytest.raises(RuntimeError, match=wrong):
         await asyncio.wait_for(consumer.start(), HANG_S)
     await consumer.stop()
-    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+    await in_process.until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
 
 # ---- calls of a listener's warm-up methods that end in unusual ways

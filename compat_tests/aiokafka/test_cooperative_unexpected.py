@@ -15,16 +15,7 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError
 from aiokafka.protocol.fetch import FetchRequest
 
-from compat_tests.aiokafka.in_process import (
-    AIOKafkaInProcess,
-    Listener,
-    consumer_of,
-    consuming,
-    of,
-    until,
-    waited_for,
-    with_group,
-)
+from compat_tests.aiokafka import in_process
 from compat_tests.scenarios.unexpected import UnexpectedScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -41,12 +32,12 @@ from kafka_assignors_strategies import Weighted
 pytestmark = pytest.mark.exhaustive
 
 
-class TestUnexpected(UnexpectedScenarios, AIOKafkaInProcess):
+class TestUnexpected(UnexpectedScenarios, in_process.AIOKafkaInProcess):
     requesting, watching, stock = RequestingCoordinator, WatchingCoordinator, GroupCoordinator
 
     def refresh_metadata(self, consumer: Any) -> None:
         client = consumer._coordinator._client
-        waited_for(client.force_metadata_update)
+        in_process.waited_for(client.force_metadata_update)
 
     def hold_requests(self, consumer: Any) -> Callable[[], object]:
         coordinator, answering = consumer._coordinator, asyncio.Event()
@@ -57,11 +48,11 @@ class TestUnexpected(UnexpectedScenarios, AIOKafkaInProcess):
             return await send(request)
 
         coordinator._send_req = send_when_awake
-        return lambda: waited_for(answering.set)
+        return lambda: in_process.waited_for(answering.set)
 
     def must_deliver_nothing(self, consumer: Any) -> None:
         with pytest.raises(asyncio.TimeoutError):  # Otherwise they would be delivered at once.
-            waited_for(lambda: asyncio.wait_for(consumer.consumer.getone(), 2))
+            in_process.waited_for(lambda: asyncio.wait_for(consumer.consumer.getone(), 2))
 
     def open_connections(self, consumer: Any) -> int:
         return sum(each.connected() for each in consumer._coordinator._client._conns.values())
@@ -85,11 +76,11 @@ async def nothing_left() -> AsyncIterator[None]:
     """Check that the tasks started in the block end."""
     before = asyncio.all_tasks()
     yield
-    await until(lambda: asyncio.all_tasks() <= before)
+    await in_process.until(lambda: asyncio.all_tasks() <= before)
 
 
 @pytest.mark.parametrize("resists", [False, True])
-@with_group(orders=4)
+@in_process.with_group(orders=4)
 async def test_a_listener_that_hangs_does_not_keep_a_consumer_that_stops_in_the_group(
     group: GroupOfMembers, resists: bool
 ) -> None:
@@ -102,23 +93,23 @@ async def test_a_listener_that_hangs_does_not_keep_a_consumer_that_stops_in_the_
                     raise
 
     released = asyncio.Event()
-    listener = Listener(revoked=hang)
+    listener = in_process.Listener(revoked=hang)
     async with (
         nothing_left(),
-        consuming(group) as other,
-        consuming(group, listener) as consumer,
+        in_process.consuming(group) as other,
+        in_process.consuming(group, listener) as consumer,
     ):
         await consumer.wait_for_assignment()
         consumer._coordinator._max_poll_interval = 1.0  # Set after the start, which may be slow.
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(consumer.stop(), 0.1)
         await asyncio.wait_for(consumer.stop(), HANG_S)
-        await until(lambda: len(other.assignment()) == 4)
+        await in_process.until(lambda: len(other.assignment()) == 4)
         released.set()
 
 
 @pytest.mark.parametrize("cancelled", ["the call", "its task"])
-@with_group(orders=4)
+@in_process.with_group(orders=4)
 async def test_a_stop_that_is_cancelled_goes_on_with_the_next_one(
     group: GroupOfMembers, cancelled: str
 ) -> None:
@@ -127,29 +118,29 @@ async def test_a_stop_that_is_cancelled_goes_on_with_the_next_one(
         await consumer.commit(dict.fromkeys(revoked, 7))
 
     released = asyncio.Event()
-    listener = Listener(revoked=commit_later)
+    listener = in_process.Listener(revoked=commit_later)
     async with nothing_left():
-        consumer = consumer_of(group)
+        consumer = in_process.consumer_of(group)
         consumer.subscribe(list(group.topics), listener=listener)
         await asyncio.wait_for(consumer.start(), HANG_S)
         stopping = asyncio.create_task(consumer.stop())
-        await until(lambda: listener.told("revoked"))
+        await in_process.until(lambda: listener.told("revoked"))
         (stopping if cancelled == "the call" else consumer._stopping).cancel()
         await asyncio.wait([stopping])
         assert stopping.cancelled()
         released.set()
         await asyncio.wait_for(consumer.stop(), HANG_S)
         await asyncio.wait_for(consumer.stop(), HANG_S)
-    async with consuming(group) as successor:
-        assert successor.assignment() == of(group, 0, 1, 2, 3)
+    async with in_process.consuming(group) as successor:
+        assert successor.assignment() == in_process.of(group, 0, 1, 2, 3)
         assert {await successor.committed(tp) for tp in successor.assignment()} == {7}
 
 
-@with_group(orders=1)
+@in_process.with_group(orders=1)
 async def test_calls_that_wait_for_an_assignment_end_when_the_consumer_stops(
     group: GroupOfMembers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with nothing_left(), consuming(group), consuming(group) as consumer:
+    async with nothing_left(), in_process.consuming(group), in_process.consuming(group) as consumer:
         assert await consumer.wait_for_assignment(timeout_ms=100) == set()
         # This is the state after the process was frozen.
         monkeypatch.setattr(CooperativeSubscriptionState, "reassignment_in_progress", True)
@@ -161,18 +152,18 @@ async def test_calls_that_wait_for_an_assignment_end_when_the_consumer_stops(
                 consumer.wait_for_assignment(),
             )
         ]
-        await until(lambda: len(consumer._subscription._assignment_waiters) == 3)
+        await in_process.until(lambda: len(consumer._subscription._assignment_waiters) == 3)
         await asyncio.wait_for(consumer.stop(), HANG_S)
         ended = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), HANG_S)
         assert ended[0] == {}
         assert [type(one) for one in ended[1:]] == [ConsumerStoppedError] * 2
 
 
-@with_group(orders=4)
+@in_process.with_group(orders=4)
 async def test_a_consumer_stops_while_a_failed_fetch_waits_for_its_next_try(
     group: GroupOfMembers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with nothing_left(), consuming(group, retry_backoff_ms=60_000) as consumer:
+    async with nothing_left(), in_process.consuming(group, retry_backoff_ms=60_000) as consumer:
         send = consumer._client.send
 
         async def refuse_fetches(node_id: int, request: Any, **group: Any) -> Any:
@@ -200,26 +191,26 @@ def refuse(_: set[TopicPartition]) -> None:
     raise ValueError("I will not")
 
 
-@with_group(orders=4)
+@in_process.with_group(orders=4)
 async def test_a_cancelled_call_leaves_the_error_of_a_listener_to_the_next_one_or_to_one_that_waits(
     group: GroupOfMembers,
 ) -> None:
-    async with consuming(group, Listener(revoked=refuse)) as consumer:
+    async with in_process.consuming(group, in_process.Listener(revoked=refuse)) as consumer:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(consumer.getmany(timeout_ms=60_000), 0.1)
-        async with consuming(group) as other:
-            await until(lambda: len(other.assignment()) == 2)
+        async with in_process.consuming(group) as other:
+            await in_process.until(lambda: len(other.assignment()) == 2)
             with pytest.raises(KafkaError, match=REFUSED):
                 await consumer.getmany()
         assert await consumer.getmany() == {}
 
-        await until(lambda: len(consumer.assignment()) == 4)
+        await in_process.until(lambda: len(consumer.assignment()) == 4)
         cancelled = asyncio.create_task(consumer.getmany(timeout_ms=60_000))
         waiting = asyncio.create_task(consumer.getone())
-        await until(lambda: len(consumer._fetcher._fetch_waiters) == 2)
+        await in_process.until(lambda: len(consumer._fetcher._fetch_waiters) == 2)
         cancelled.cancel()
         await asyncio.wait([cancelled])
-        async with consuming(group):
+        async with in_process.consuming(group):
             with pytest.raises(KafkaError, match=REFUSED):
                 await asyncio.wait_for(waiting, HANG_S)
 
@@ -233,14 +224,14 @@ async def test_a_cancelled_call_leaves_the_error_of_a_listener_to_the_next_one_o
     ],
     ids=["getone", "getmany", "wait_for_assignment"],
 )
-@with_group(orders=1)
+@in_process.with_group(orders=1)
 async def test_an_error_that_comes_while_a_call_looks_for_records_is_raised_in_it(
     group: GroupOfMembers, call: Callable[[CooperativeAIOKafkaConsumer], Any]
 ) -> None:
-    async with consuming(group), consuming(group) as consumer:
+    async with in_process.consuming(group), in_process.consuming(group) as consumer:
         waiting = asyncio.create_task(call(consumer))
         state = consumer._subscription
-        await until(lambda: state._fetch_waiters or state._assignment_waiters)
+        await in_process.until(lambda: state._fetch_waiters or state._assignment_waiters)
         # The call has been woken, and is about to look for records.
         for waiter in (*state._fetch_waiters, *state._assignment_waiters):
             waiter.set_result(None)
@@ -250,7 +241,7 @@ async def test_an_error_that_comes_while_a_call_looks_for_records_is_raised_in_i
         assert await consumer.getmany() == {}
 
 
-@with_group(orders=1)
+@in_process.with_group(orders=1)
 async def test_an_error_before_the_first_subscription_is_not_lost(group: GroupOfMembers) -> None:
     consumer = CooperativeAIOKafkaConsumer(bootstrap_servers=group.kafka.bootstrap, group_id=group.id)
     await asyncio.wait_for(consumer.start(), HANG_S)
@@ -275,14 +266,14 @@ def ones(topics: Mapping[str, int]) -> dict[str, list[int]]:
     [CooperativeStickyAssignor, lambda: assignor(Weighted(), weights=ones)],
     ids=["sticky", "with weights"],
 )
-@with_group(orders=4)
+@in_process.with_group(orders=4)
 async def test_a_leader_needs_no_thread_of_the_default_executor(group: GroupOfMembers, make: Any) -> None:
     released, loop = threading.Event(), asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(1))
     blocked = loop.run_in_executor(None, released.wait)
     try:
-        async with consuming(group, partition_assignment_strategy=[make()]) as consumer:
-            await until(lambda: len(consumer.assignment()) == 4)
+        async with in_process.consuming(group, partition_assignment_strategy=[make()]) as consumer:
+            await in_process.until(lambda: len(consumer.assignment()) == 4)
         assert not blocked.done()
     finally:
         released.set()

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import contextlib
 
-from compat_tests.hostile.raw_member import (
-    COORDINATOR_ERRORS,
-    REBALANCE_IN_PROGRESS,
-    RawConnection,
-    RawMember,
-    RawMemberError,
-    int32,
-    string,
-)
+from compat_tests.hostile import raw_member
 from compat_tests.support.hang_limit import wait_for
 from compat_tests.support.kafka_cluster import Kafka
 
 _OFFSET_FETCH = (9, 2)
 
 
-class Holder(RawMember):
+class Holder(raw_member.RawMember):
     """A member that stays in its generation while the group rebalances, so that the rebalance waits for it.
 
     The group goes on when the holder leaves, at the end of the context.
     """
 
-    def _stay(self, connection: RawConnection) -> None:
+    def _stay(self, connection: raw_member.RawConnection) -> None:
         while not self._stop.wait(0.1):
-            if self._heartbeat(connection) not in (0, REBALANCE_IN_PROGRESS):
+            if self._heartbeat(connection) not in (0, raw_member.REBALANCE_IN_PROGRESS):
                 return
 
-    def _coordinator(self) -> RawConnection:
+    def _coordinator(self) -> raw_member.RawConnection:
         self._connection = super()._coordinator()
         return self._connection
 
@@ -43,7 +35,7 @@ class Holder(RawMember):
         self._stop.set()
 
 
-class _Expeller(RawMember):
+class _Expeller(raw_member.RawMember):
     def expel(self, member_id: str) -> None:
         self._member_id = member_id
         with contextlib.closing(self._coordinator()) as connection:
@@ -55,12 +47,12 @@ def expel(bootstrap: str, group: str, member_id: str) -> None:
     _Expeller(bootstrap, group, metadata=b"", client_id="administrator").expel(member_id)
 
 
-class _Reader(RawMember):
+class _Reader(raw_member.RawMember):
     def read(self) -> bool:
         """Read the committed offsets; false if the coordinator is not ready."""
         self.offsets: dict[tuple[str, int], int] = {}
         with contextlib.closing(self._coordinator()) as connection:
-            response = connection.ask(_OFFSET_FETCH, string(self._group) + int32(-1))
+            response = connection.ask(_OFFSET_FETCH, raw_member.string(self._group) + raw_member.int32(-1))
         for _ in response.items("topics", 1):
             topic = response.string("name")
             for _ in response.items("partitions", 1):
@@ -69,8 +61,8 @@ class _Reader(RawMember):
                 response.int16("error_code")
                 if offset >= 0:
                     self.offsets[topic, partition] = offset
-        if (code := response.int16("error_code")) and code not in COORDINATOR_ERRORS:
-            raise RawMemberError("OffsetFetch", code)
+        if (code := response.int16("error_code")) and code not in raw_member.COORDINATOR_ERRORS:
+            raise raw_member.RawMemberError("OffsetFetch", code)
         return not code
 
 

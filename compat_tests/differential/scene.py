@@ -16,20 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from compat_tests.differential import language
 from compat_tests.differential.holder import Holder, committed, expel
-from compat_tests.differential.language import (
-    PARTITIONS,
-    RECORDS,
-    THE_STATE,
-    Call,
-    Given,
-    Names,
-    Observations,
-    Offset,
-    Part,
-    Scenario,
-    TopicName,
-)
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import Subscription, encode_subscription
 
@@ -81,14 +69,14 @@ class Scene(abc.ABC):
     own_settings: ClassVar[Mapping[str, Any]]
     wire: Any
 
-    def __init__(self, stage: Stage, kind: Any, scenario: Scenario, number: int) -> None:
+    def __init__(self, stage: Stage, kind: Any, scenario: language.Scenario, number: int) -> None:
         self.stage, self.kind, self.scenario = stage, kind, scenario
         self.protocol = self.stock_protocol if self.is_stock else "cooperative-sticky"
         self.group = f"g-{stage.run}-{number}-{kind.__name__}"
-        self.names = Names(stage.topics, self.group)
+        self.names = language.Names(stage.topics, self.group)
         self.listener = type(self).listener_class(self.tell)
         self.told: list[str] = []
-        self.observed: Observations = {}
+        self.observed: language.Observations = {}
         self.consumer: Any = None
         self.closing: asyncio.Future[str] | None = None
         """A call under way that closes the consumer."""
@@ -158,7 +146,7 @@ class Scene(abc.ABC):
         """Make the consumer, which does not connect before its start."""
 
     @abc.abstractmethod
-    async def constructed(self, call: Call) -> str:
+    async def constructed(self, call: language.Call) -> str:
         """The outcome of a construction."""
 
     @abc.abstractmethod
@@ -180,13 +168,15 @@ class Scene(abc.ABC):
         """Some records, or none."""
 
     async def read_all(self) -> None:
-        wanted = Counter({self.resolve(Part(number)): RECORDS for number in range(PARTITIONS)})
+        wanted = Counter(
+            {self.resolve(language.Part(number)): language.RECORDS for number in range(language.PARTITIONS)}
+        )
         read: Counter[Any] = Counter()
         deadline = time.monotonic() + HANG_S
         while read != wanted:
             for tp, records in (await self.read()).items():
                 read[tp] += len(records)
-                assert read[tp] <= RECORDS, read
+                assert read[tp] <= language.RECORDS, read
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.scenario}: {self.kind.__name__} did not read it all")
 
@@ -269,7 +259,7 @@ class Scene(abc.ABC):
             )
             seen = self.note(call, await making, told, seen)
 
-    def make(self, call: Call) -> Any:
+    def make(self, call: language.Call) -> Any:
         """Make a call; an awaitable that it returns is awaited."""
         arguments = [self.resolve(argument) for argument in call.arguments]
         options = {name: self.resolve(value) for name, value in call.options.items()}
@@ -306,13 +296,13 @@ class Scene(abc.ABC):
     def resolve(self, argument: Any) -> Any:
         """An argument with the names of this run."""
         match argument:
-            case Part(role=role):
+            case language.Part(role=role):
                 return type(self).partition(self.stage.topics[role], self.names.number(argument))
-            case TopicName(role):
+            case language.TopicName(role):
                 return self.stage.topics[role]
-            case Offset(offset, metadata):
+            case language.Offset(offset, metadata):
                 return type(self).offset(offset, metadata)
-            case Given(name):
+            case language.Given(name):
                 return self.given(name)
             case dict():
                 return {self.resolve(key): self.resolve(value) for key, value in argument.items()}
@@ -380,7 +370,7 @@ class Scene(abc.ABC):
         """The observations before the first call."""
         seen = self.seen()
         if self.scenario.name:
-            self.observed[THE_STATE] = dict(seen)
+            self.observed[language.THE_STATE] = dict(seen)
         return seen
 
     def _shown(self, look: Callable[[], str]) -> str:

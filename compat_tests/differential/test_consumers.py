@@ -18,7 +18,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer
 
-from compat_tests.differential import states
+from compat_tests.differential import comparison, states
 from compat_tests.differential.aiokafka_scene import AiokafkaScene
 from compat_tests.differential.calls import (
     AIOKAFKA,
@@ -27,14 +27,6 @@ from compat_tests.differential.calls import (
     Calls,
     sampled,
     scenarios_of,
-)
-from compat_tests.differential.comparison import (
-    Both,
-    Comparison,
-    Difference,
-    compare,
-    read_table,
-    stale_parts,
 )
 from compat_tests.differential.holder import committed
 from compat_tests.differential.kafka_python_scene import KafkaPythonScene
@@ -100,7 +92,7 @@ class Run:
         # A new broker has no coordinator until a first lookup has created `__consumer_offsets`.
         committed(kafka, "any")
 
-    def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
+    def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[comparison.Both]:
         stage = Stage(self._kafka, self._topics, self._run, patience_s)
 
         def observe(scenario: Scenario, kind: type) -> Observations:
@@ -117,7 +109,7 @@ class Run:
         return list(zip(found[::2], found[1::2], strict=True))
 
 
-TABLES = {name: read_table(name) for name in CLIENTS}
+TABLES = {name: comparison.read_table(name) for name in CLIENTS}
 
 
 @contextlib.contextmanager
@@ -133,15 +125,15 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Callable[[str], Comparison]:
+def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Callable[[str], comparison.Comparison]:
     """The scenarios of a client, performed and compared once; a sample if no exhaustive test is selected."""
     complete = any(item.get_closest_marker("exhaustive") for item in request.session.items)
 
     @functools.cache
-    def of_client(name: str) -> Comparison:
+    def of_client(name: str) -> comparison.Comparison:
         client = CLIENTS[name]
         with quiet():
-            found = compare(
+            found = comparison.compare(
                 client.scenarios if complete else sampled(client.scenarios),
                 TABLES[name],
                 Run(kafka, client).perform,
@@ -163,7 +155,7 @@ def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Callable[[str], Co
     ("client", "state"), [(name, state) for name, client in CLIENTS.items() for state in client.states]
 )
 def test_in_this_state_every_call_has_the_same_outcome_but_for_what_the_table_allows(
-    compared: Callable[[str], Comparison], client: str, state: str
+    compared: Callable[[str], comparison.Comparison], client: str, state: str
 ) -> None:
     unexpected = [str(found) for found in compared(client).unexpected if found.state == state]
     assert not unexpected, "\n" + "\n".join(unexpected)
@@ -179,9 +171,9 @@ def test_in_this_state_every_call_has_the_same_outcome_but_for_what_the_table_al
     ],
 )
 def test_each_difference_in_the_table_occurs_in_each_state_and_call_that_it_names(
-    compared: Callable[[str], Comparison], client: str, row: Difference
+    compared: Callable[[str], comparison.Comparison], client: str, row: comparison.Difference
 ) -> None:
-    assert not stale_parts(row, compared(client))
+    assert not comparison.stale_parts(row, compared(client))
 
 
 def public_names(consumer: type) -> set[str]:
@@ -198,7 +190,7 @@ def public_names(consumer: type) -> set[str]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_public_method_is_called_in_every_state(
-    compared: Callable[[str], Comparison], client: str
+    compared: Callable[[str], comparison.Comparison], client: str
 ) -> None:
     methods = public_names(CLIENTS[client].stock) | public_names(CLIENTS[client].ours)
     for state, calls in compared(client).cells.items():

@@ -21,14 +21,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
 from kafka_assignors.wire import decode_assignment, decode_member, decode_subscription
-from kafka_assignors_replay.history.consumer_offsets import (
-    GroupMetadata,
-    GroupMetadataKey,
-    OffsetCommitKey,
-    RecordReader,
-    decode_group_metadata,
-    decode_key,
-)
+from kafka_assignors_replay.history import consumer_offsets
 
 _OFFSETS = "__consumer_offsets"
 
@@ -59,7 +52,7 @@ class Generation:
     """The time of the record, in milliseconds since the epoch."""
 
     @classmethod
-    def of(cls, record: GroupMetadata, at_ms: int = 0) -> Generation | None:
+    def of(cls, record: consumer_offsets.GroupMetadata, at_ms: int = 0) -> Generation | None:
         """None for a record of a group without members."""
         if record.leader is None or record.protocol is None:
             return None
@@ -179,18 +172,18 @@ class RecordedGroup:
         return self._commits
 
     def _add(self, key: bytes, value: bytes, at_ms: int, position: int) -> None:
-        match decode_key(key):
-            case GroupMetadataKey(self._group_id):
-                generation = Generation.of(decode_group_metadata(value), at_ms)
+        match consumer_offsets.decode_key(key):
+            case consumer_offsets.GroupMetadataKey(self._group_id):
+                generation = Generation.of(consumer_offsets.decode_group_metadata(value), at_ms)
                 if generation is not None:
                     self._records.append(generation)
-            case OffsetCommitKey(self._group_id, topic, partition):
+            case consumer_offsets.OffsetCommitKey(self._group_id, topic, partition):
                 self._commits.append(CommittedOffset(position, at_ms, topic, partition, *_committed(value)))
 
 
 def _committed(value: bytes) -> tuple[int, str]:
     """The offset and the metadata of a commit: `OffsetCommitValue`, of which brokers write version 3 or 4."""
-    reader = RecordReader(value, "offset commit")
+    reader = consumer_offsets.RecordReader(value, "offset commit")
     reader.flexible = reader.int16("version") >= 4
     offset = reader.int64("offset")
     reader.int32("leader_epoch")

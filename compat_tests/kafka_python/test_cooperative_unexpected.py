@@ -12,14 +12,7 @@ import pytest
 from kafka import errors as Errors
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from compat_tests.kafka_python.in_process import (
-    PROGRAM,
-    KafkaPythonInProcess,
-    Listener,
-    committed,
-    consuming,
-    of,
-)
+from compat_tests.kafka_python import in_process
 from compat_tests.scenarios.in_process import share
 from compat_tests.scenarios.unexpected import InjectedError, Once, UnexpectedScenarios, members_of
 from compat_tests.scripted.broker import broker_in_thread
@@ -34,7 +27,7 @@ from kafka_assignors_kafka_python.cooperative.requests import RequestingCoordina
 from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
 
 
-class TestUnexpected(UnexpectedScenarios, KafkaPythonInProcess):
+class TestUnexpected(UnexpectedScenarios, in_process.KafkaPythonInProcess):
     requesting, watching, stock = RequestingCoordinator, WatchingCoordinator, ConsumerCoordinator
 
     def refresh_metadata(self, consumer: Any) -> None:
@@ -61,21 +54,24 @@ class TestUnexpected(UnexpectedScenarios, KafkaPythonInProcess):
 
 
 def test_a_commit_that_cannot_be_made_fails_alone(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    listener, once = Listener(), Once(RequestingCoordinator.offset_commit)
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
-        with consuming(group, listener) as consumer:
+    listener, once = in_process.Listener(), Once(RequestingCoordinator.offset_commit)
+    with GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 2}) as group:
+        with in_process.consuming(group, listener) as consumer:
             share(group, consumer)
             monkeypatch.setattr(RequestingCoordinator, "offset_commit", once)
-            offsets = committed(dict.fromkeys(of(group, 0, 1), 0))
+            offsets = in_process.committed(dict.fromkeys(in_process.of(group, 0, 1), 0))
             with pytest.raises(InjectedError):
                 consumer.commit(offsets, timeout_ms=HANG_S * 1000)
             consumer.commit(offsets)
-        assert listener.calls[-1] == ("revoked", of(group, 0, 1))
+        assert listener.calls[-1] == ("revoked", in_process.of(group, 0, 1))
         assert members_of(kafka, group.id) == 0
 
 
 def test_a_join_that_begins_while_the_user_unsubscribes_is_no_error(kafka: Kafka) -> None:
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group, consuming(group) as consumer:
+    with (
+        GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 6}) as group,
+        in_process.consuming(group) as consumer,
+    ):
         share(group, consumer)
         coordinator, topics = consumer._coordinator, sorted(consumer.subscription())
 
@@ -141,12 +137,12 @@ def test_a_consumer_that_is_closed_after_its_joins_were_refused_logs_no_error(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group,
-        consuming(group, partition_assignment_strategy=[assignor(OfAnotherGroup())]) as other,
+        GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 1}) as group,
+        in_process.consuming(group, partition_assignment_strategy=[assignor(OfAnotherGroup())]) as other,
     ):
         share(group, other)
         for number in range(0, 20, 4):  # Close at a different moment between two joins each time.
-            with consuming(group) as refused:
+            with in_process.consuming(group) as refused:
                 with pytest.raises(Errors.InconsistentGroupProtocolError):
                     refused.poll(timeout_ms=HANG_S * 1000)
                 time.sleep(number / 200)

@@ -15,17 +15,11 @@ from typing import Any
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from compat_tests.chaos.members import aiokafka_member
-from compat_tests.chaos.members.application import (
-    COMMIT_EVERY_S,
-    REQUEST_TIMEOUT_MS,
-    TRANSACTION_TIMEOUT_MS,
-    copy_of,
-)
+from compat_tests.chaos.members import aiokafka_member, application
 from compat_tests.support.member_reports import MemberSpec, by_topic
 
 _PRODUCER_TIMEOUT_S = 10.0
-_TRANSACTION_TIMEOUT_S = 2 * TRANSACTION_TIMEOUT_MS / 1000
+_TRANSACTION_TIMEOUT_S = 2 * application.TRANSACTION_TIMEOUT_MS / 1000
 """Long after the broker has aborted the transaction."""
 
 
@@ -49,7 +43,7 @@ class CopyingMember(aiokafka_member.Member):
             await asyncio.gather(*(self._copy(producer, tp, batch[tp]) for producer, tp in still if producer))
             await self._take_over(self._consumer.assignment() - self._producers.keys())
         # Meanwhile, records collect for the next transaction.
-        await asyncio.sleep(COMMIT_EVERY_S / 3)
+        await asyncio.sleep(application.COMMIT_EVERY_S / 3)
 
     async def _copy(self, producer: AIOKafkaProducer, tp: TopicPartition, records: Sequence[Any]) -> None:
         self._reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
@@ -64,7 +58,9 @@ class CopyingMember(aiokafka_member.Member):
     ) -> None:
         async with producer.transaction():
             for record in records:
-                await producer.send(self._spec.copies_to, copy_of(tp.topic, tp.partition, record.offset))
+                await producer.send(
+                    self._spec.copies_to, application.copy_of(tp.topic, tp.partition, record.offset)
+                )
             await producer.send_offsets_to_transaction({tp: records[-1].offset + 1}, self._spec.group)
 
     async def _take_over(self, partitions: Collection[TopicPartition]) -> None:
@@ -77,8 +73,8 @@ class CopyingMember(aiokafka_member.Member):
             bootstrap_servers=self._spec.bootstrap,
             client_id=self._spec.name,
             transactional_id=f"{self._spec.group}-{tp.topic}-{tp.partition}",
-            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            transaction_timeout_ms=application.TRANSACTION_TIMEOUT_MS,
+            request_timeout_ms=application.REQUEST_TIMEOUT_MS,
         )
         try:
             await asyncio.wait_for(producer.start(), _PRODUCER_TIMEOUT_S)

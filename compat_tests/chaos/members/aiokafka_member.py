@@ -12,14 +12,7 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from compat_tests.aiokafka.member import settings_of
-from compat_tests.chaos.members.application import (
-    COMMIT_EVERY_S,
-    MOST_COMMITS,
-    REQUEST_TIMEOUT_MS,
-    Application,
-    ChaosOrders,
-    Partition,
-)
+from compat_tests.chaos.members import application
 from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
@@ -37,17 +30,21 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     def __init__(self, spec: MemberSpec) -> None:
         self._spec = spec
         self._reporter = Reporter()
-        self._application = Application(self._reporter, spec.name)
+        self._application = application.Application(self._reporter, spec.name)
         self._consumer = self._made()
         loop = asyncio.get_running_loop()
-        self._orders = ChaosOrders(lambda stand_still: loop.call_soon_threadsafe(self._freeze, stand_still))
+        self._orders = application.ChaosOrders(
+            lambda stand_still: loop.call_soon_threadsafe(self._freeze, stand_still)
+        )
         if spec.warm_s is not None:
             self.on_partitions_warming = self._warm
         self._stopping = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
 
     def _made(self) -> CooperativeAIOKafkaConsumer:
-        return CooperativeAIOKafkaConsumer(**settings_of(self._spec), request_timeout_ms=REQUEST_TIMEOUT_MS)
+        return CooperativeAIOKafkaConsumer(
+            **settings_of(self._spec), request_timeout_ms=application.REQUEST_TIMEOUT_MS
+        )
 
     async def run(self) -> None:
         try:
@@ -115,15 +112,15 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         committing: set[asyncio.Task[None]] = set()
         try:
             while True:
-                await asyncio.sleep(COMMIT_EVERY_S)
-                if len(committing) < MOST_COMMITS:
+                await asyncio.sleep(application.COMMIT_EVERY_S)
+                if len(committing) < application.MOST_COMMITS:
                     committing.add(task := asyncio.create_task(self._commit()))
                     task.add_done_callback(committing.discard)
         finally:
             for task in committing:
                 task.cancel()
 
-    async def _commit(self, partitions: Collection[Partition] | None = None) -> None:
+    async def _commit(self, partitions: Collection[application.Partition] | None = None) -> None:
         offsets = self._application.uncommitted(partitions)
         if not offsets:
             return

@@ -15,17 +15,11 @@ from typing import Any
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
-from compat_tests.chaos.members import kafka_python_member
-from compat_tests.chaos.members.application import (
-    COMMIT_EVERY_S,
-    REQUEST_TIMEOUT_MS,
-    TRANSACTION_TIMEOUT_MS,
-    copy_of,
-)
+from compat_tests.chaos.members import application, kafka_python_member
 from compat_tests.support.member_reports import MemberSpec, by_topic
 
 _CLOSE_TIMEOUT_S = 5.0
-_TRANSACTION_TIMEOUT_S = 2 * TRANSACTION_TIMEOUT_MS / 1000
+_TRANSACTION_TIMEOUT_S = 2 * application.TRANSACTION_TIMEOUT_MS / 1000
 """Long after the broker has aborted the transaction."""
 
 
@@ -54,13 +48,13 @@ class CopyingMember(kafka_python_member.Member):
                 self._abort()
         self._begin_again()
         # Meanwhile, records collect for the next transaction.
-        time.sleep(COMMIT_EVERY_S / 3)
+        time.sleep(application.COMMIT_EVERY_S / 3)
 
     def _copy(self, batch: dict[TopicPartition, Sequence[Any]], membership: Any) -> None:
         producer = self._running_producer()
         producer.begin_transaction()
         sent = [
-            producer.send(self._spec.copies_to, copy_of(tp.topic, tp.partition, record.offset))
+            producer.send(self._spec.copies_to, application.copy_of(tp.topic, tp.partition, record.offset))
             for tp, records in batch.items()
             for record in records
         ]
@@ -79,10 +73,10 @@ class CopyingMember(kafka_python_member.Member):
                 bootstrap_servers=self._spec.bootstrap,
                 client_id=self._spec.name,
                 transactional_id=f"{self._spec.group}-{self._spec.name}",
-                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-                delivery_timeout_ms=REQUEST_TIMEOUT_MS + 1000,
-                max_block_ms=REQUEST_TIMEOUT_MS,
+                transaction_timeout_ms=application.TRANSACTION_TIMEOUT_MS,
+                request_timeout_ms=application.REQUEST_TIMEOUT_MS,
+                delivery_timeout_ms=application.REQUEST_TIMEOUT_MS + 1000,
+                max_block_ms=application.REQUEST_TIMEOUT_MS,
             )
             try:
                 producer.init_transactions()

@@ -10,14 +10,7 @@ from typing import Any
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 
-from compat_tests.chaos.members.application import (
-    COMMIT_EVERY_S,
-    MOST_COMMITS,
-    REQUEST_TIMEOUT_MS,
-    Application,
-    ChaosOrders,
-    Partition,
-)
+from compat_tests.chaos.members import application
 from compat_tests.kafka_python.member import settings_of
 from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic, sigterms
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -33,10 +26,10 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
     def __init__(self, spec: MemberSpec) -> None:
         self._spec = spec
         self._reporter = Reporter()
-        self._application = Application(self._reporter, spec.name)
+        self._application = application.Application(self._reporter, spec.name)
         self._open_commits = 0
         self._freeze: Callable[[], object] | None = None
-        self._orders = ChaosOrders(self._freeze_soon)
+        self._orders = application.ChaosOrders(self._freeze_soon)
         if spec.warm_s is not None:
             self.on_partitions_warming = self._warm
         self._stopping = sigterms()
@@ -49,7 +42,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
                 return CooperativeKafkaConsumer(
                     **settings_of(self._spec),
                     max_poll_records=self.max_records,
-                    request_timeout_ms=REQUEST_TIMEOUT_MS,
+                    request_timeout_ms=application.REQUEST_TIMEOUT_MS,
                     isolation_level=self._spec.isolation_level,
                 )
             except KafkaError as error:
@@ -63,7 +56,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
 
     def run(self) -> None:
         self._consumer.subscribe(self._spec.topics, listener=self)
-        commit_at = time.monotonic() + COMMIT_EVERY_S
+        commit_at = time.monotonic() + application.COMMIT_EVERY_S
         try:
             while not self._stopping:
                 # Freeze once for each order.
@@ -78,7 +71,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
                 self._poll()
                 if time.monotonic() > commit_at:
                     self._commit_without_waiting()
-                    commit_at = time.monotonic() + COMMIT_EVERY_S
+                    commit_at = time.monotonic() + application.COMMIT_EVERY_S
             self._commit()
         except Exception as error:
             self._reporter.failed(error)
@@ -103,21 +96,23 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
 
     def _commit_without_waiting(self) -> None:
         offsets = self._application.uncommitted()
-        if offsets and self._open_commits < MOST_COMMITS:
+        if offsets and self._open_commits < application.MOST_COMMITS:
             self._open_commits += 1
             self._consumer.commit_async(
                 self._for_client(offsets), callback=lambda _, error: self._ended(offsets, error)
             )
 
-    def _for_client(self, offsets: dict[Partition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _for_client(
+        self, offsets: dict[application.Partition, int]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         signature = self._application.signature
         return {TopicPartition(*tp): OffsetAndMetadata(at, signature, -1) for tp, at in offsets.items()}
 
-    def _ended(self, offsets: dict[Partition, int], error: Any) -> None:
+    def _ended(self, offsets: dict[application.Partition, int], error: Any) -> None:
         self._open_commits -= 1
         self._committed(offsets, error)
 
-    def _commit(self, partitions: Collection[Partition] | None = None) -> None:
+    def _commit(self, partitions: Collection[application.Partition] | None = None) -> None:
         offsets = self._application.uncommitted(partitions)
         if not offsets:
             return
@@ -128,7 +123,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         else:
             self._committed(offsets, None)
 
-    def _committed(self, offsets: dict[Partition, int], error: Any) -> None:
+    def _committed(self, offsets: dict[application.Partition, int], error: Any) -> None:
         if isinstance(error, BaseException):
             self._application.commit_failed(offsets, error)
         else:
