@@ -20,19 +20,12 @@ from kafka_assignors.messages import (
 )
 from kafka_assignors.rebalance import MemberState, Settings, events, lease, observer
 from kafka_assignors.rebalance.events import Event, Membership, MembershipError
-from kafka_assignors.rebalance.observer import (
-    HOOKS,
-    Observers,
-    RebalanceObserver,
-    RebalanceOutcome,
-    require_observer,
-)
 from kafka_assignors.strategies import CooperativeSticky, Range
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from tests.joining import subscription_bytes
 from tests.test_session import session_of
 
-ASSIGNED, MEMBER_ID_GIVEN, FAILED = RebalanceOutcome
+ASSIGNED, MEMBER_ID_GIVEN, FAILED = observer.RebalanceOutcome
 
 LOG = logging.getLogger("tests.observers")
 COOPERATIVE = RebalanceProtocol.COOPERATIVE
@@ -47,7 +40,7 @@ def recording(hook: str) -> Any:
     return tell
 
 
-class Recorder(RebalanceObserver):
+class Recorder(observer.RebalanceObserver):
     """Records every event; observers are called only for the methods that they override."""
 
     def __init__(self) -> None:
@@ -57,7 +50,7 @@ class Recorder(RebalanceObserver):
         return [facts for told, facts in self.told if told == name]
 
 
-for hook in HOOKS:
+for hook in observer.HOOKS:
     setattr(Recorder, hook, recording(hook))
 
 
@@ -66,7 +59,7 @@ class Member:
 
     def __init__(self) -> None:
         self.recorder = Recorder()
-        self.observers = Observers([self.recorder], "g", LOG)
+        self.observers = observer.Observers([self.recorder], "g", LOG)
         self.state = MemberState(Settings(45, 300, 300))
         self.now = 0.0
 
@@ -88,7 +81,7 @@ class Member:
         return self.handle(events.AboutToCall(), events.ListenerReturned())
 
     @property
-    def ended(self) -> list[tuple[float, RebalanceOutcome, int]]:
+    def ended(self) -> list[tuple[float, observer.RebalanceOutcome, int]]:
         facts = self.recorder.of("rebalance_ended")
         return [(one["seconds"], one["outcome"], one["generation"]) for one in facts]
 
@@ -176,16 +169,16 @@ def test_a_leader_tells_what_it_moves_and_what_it_withholds_to_those_who_ask(
         joined.append(JoinedMember(name, None, subscription_bytes(strategy, ["orders"], last, held=True)))
     encoded = encode_assignments(strategy, read_members(strategy, joined), [Topic("orders", 6)], 2)
     recorder = Recorder()
-    Observers([recorder], "g", LOG).decided(strategy.name, encoded, 0.25)
+    observer.Observers([recorder], "g", LOG).decided(strategy.name, encoded, 0.25)
     assert recorder.told == [("decided", {"strategy": strategy.name, "seconds": 0.25, **moves})]
     monkeypatch.setattr(observer, "movement", lambda *_: pytest.fail("measured"))
-    Observers([Raising(AssertionError())], "g", LOG).decided(strategy.name, encoded, 0.25)
+    observer.Observers([Raising(AssertionError())], "g", LOG).decided(strategy.name, encoded, 0.25)
 
 
 # ---- observers with faults
 
 
-class Raising(RebalanceObserver):
+class Raising(observer.RebalanceObserver):
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
@@ -205,7 +198,7 @@ def test_an_observer_that_raises_is_logged_once_counted_and_keeps_no_other_from_
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = Recorder()
-    observers = Observers([Raising(error), recorder], "g", LOG)
+    observers = observer.Observers([Raising(error), recorder], "g", LOG)
     for _ in range(100):
         observers.tell("joined", seconds=0.1, generation=1, leads=False)
         observers.tell("synced", seconds=0.1, generation=1)
@@ -221,12 +214,12 @@ def test_an_observer_that_raises_is_logged_once_counted_and_keeps_no_other_from_
 
 def test_ctrl_c_in_an_observer_is_the_users() -> None:
     with pytest.raises(KeyboardInterrupt):
-        Observers([Raising(KeyboardInterrupt())], "g", LOG).tell(
+        observer.Observers([Raising(KeyboardInterrupt())], "g", LOG).tell(
             "joined", seconds=0.1, generation=1, leads=False
         )
 
 
-class Awaited(RebalanceObserver):
+class Awaited(observer.RebalanceObserver):
     async def joined(self, **_: Any) -> None:  # type: ignore[override]
         """No caller awaits this coroutine."""
 
@@ -236,7 +229,7 @@ class Awaited(RebalanceObserver):
     [
         (print, "observer must be a RebalanceObserver or None, not <built-in"),
         ("prometheus", "observer must be a RebalanceObserver or None, not 'prometheus'"),
-        (RebalanceObserver, r"not the class RebalanceObserver: pass RebalanceObserver\(\)"),
+        (observer.RebalanceObserver, r"not the class RebalanceObserver: pass RebalanceObserver\(\)"),
         (Awaited(), "Awaited.joined is a coroutine function"),
         (Assignor(Range()), "derive your class from RebalanceObserver"),
     ],
@@ -244,4 +237,4 @@ class Awaited(RebalanceObserver):
 )
 def test_what_is_no_observer_is_refused(value: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        require_observer("observer", value)
+        observer.require_observer("observer", value)
