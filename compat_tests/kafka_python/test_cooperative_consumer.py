@@ -12,14 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.errors import KafkaConfigurationError, KafkaError
 
-from compat_tests.kafka_python.in_process import (
-    PROGRAM,
-    KafkaPythonInProcess,
-    Listener,
-    committed,
-    consuming,
-    of,
-)
+from compat_tests.kafka_python import in_process
 from compat_tests.scenarios.in_process import (
     ConsumerScenarios,
     WeightScenarios,
@@ -49,11 +42,11 @@ class AsyncListener(AsyncConsumerRebalanceListener):
         pass
 
 
-class TestConsumer(ConsumerScenarios, KafkaPythonInProcess):
+class TestConsumer(ConsumerScenarios, in_process.KafkaPythonInProcess):
     pass
 
 
-class TestWeights(WeightScenarios, KafkaPythonInProcess):
+class TestWeights(WeightScenarios, in_process.KafkaPythonInProcess):
     pass
 
 
@@ -67,10 +60,10 @@ def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records
     kafka: Kafka, poll_ms: int
 ) -> None:
     # kafka-python's own consumer occasionally hangs for good when a poll ends at the wrong moment.
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+    with GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 4}) as group:
         group.produce(1)
         for _ in range(4):
-            with consuming(group) as consumer:
+            with in_process.consuming(group) as consumer:
                 deadline, read = time.monotonic() + HANG_S, set()
                 while len(read) < 4:
                     assert time.monotonic() < deadline
@@ -79,14 +72,14 @@ def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records
 
 def test_an_async_listener_can_await_a_commit_and_its_error_is_raised_also_by_close(kafka: Kafka) -> None:
     async def commit(revoked: set[TopicPartition]) -> None:
-        await first.commit_async(committed({tp: first.position(tp) for tp in revoked}))
+        await first.commit_async(in_process.committed({tp: first.position(tp) for tp in revoked}))
         raise ValueError("I will not")
 
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+    with GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 4}) as group:
         group.produce(10)
-        with consuming(group, AsyncListener(commit)) as first:
+        with in_process.consuming(group, AsyncListener(commit)) as first:
             read_first(first, 4)
-            with consuming(group) as second:
+            with in_process.consuming(group) as second:
                 with pytest.raises(KafkaError, match=r"on_partitions_revoked of .* failed: .*I will not"):
                     share(group, first, second)
                 share(group, first, second)
@@ -101,9 +94,9 @@ def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kaf
         fetcher = consumer._fetcher
         return {**fetcher._paused_completed_fetches, **fetcher._paused_partition_records}
 
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+    with GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 4}) as group:
         group.produce(10)
-        with consuming(group, max_poll_records=3) as first:
+        with in_process.consuming(group, max_poll_records=3) as first:
             read: dict[TopicPartition, int] = {}
             while len(read) < 4:
                 for tp, records in first.poll(timeout_ms=100).items():
@@ -111,7 +104,7 @@ def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kaf
                     first.pause(tp)
             polling_until(lambda: len(buffers(first)) == 4, first)
             buffered = buffers(first)
-            with consuming(group) as second:
+            with in_process.consuming(group) as second:
                 share(group, first, second)
                 stayed = first.assignment()
                 assert len(stayed) == 2
@@ -125,10 +118,13 @@ def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kaf
 
 
 def test_poll_does_not_miss_that_it_knows_where_to_begin(kafka: Kafka) -> None:
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group, consuming(group) as consumer:
+    with (
+        GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 1}) as group,
+        in_process.consuming(group) as consumer,
+    ):
         group.produce(1)
         consumer.unsubscribe()
-        consumer.assign(of(group, 0))
+        consumer.assign(in_process.of(group, 0))
         fetcher = consumer._fetcher
         send_fetches = fetcher.send_fetches
 
@@ -143,9 +139,9 @@ def test_poll_does_not_miss_that_it_knows_where_to_begin(kafka: Kafka) -> None:
 
 def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafka) -> None:
     with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
+        GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 2}) as group,
         contextlib.closing(KafkaProducer(bootstrap_servers=kafka.bootstrap)) as producer,
-        consuming(group, fetch_max_wait_ms=15_000) as consumer,
+        in_process.consuming(group, fetch_max_wait_ms=15_000) as consumer,
     ):
 
         def produce() -> None:
@@ -153,7 +149,7 @@ def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafk
 
         produce()
         consumer.unsubscribe()
-        consumer.assign(of(group, 0, 1))
+        consumer.assign(in_process.of(group, 0, 1))
         assert consumer.poll(timeout_ms=HANG_S * 1000)
         consumer.poll()
         fetcher = consumer._fetcher
@@ -181,15 +177,15 @@ def test_a_subclass_that_takes_a_part_of_the_consumer_away_is_refused(kafka: Kaf
 
 def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(kafka: Kafka) -> None:
     automatic: dict[str, Any] = {"enable_auto_commit": True, "auto_commit_interval_ms": 3_600_000}
-    listener = Listener()
+    listener = in_process.Listener()
     with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
-        consuming(group, listener, **automatic) as first,
+        GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 4}) as group,
+        in_process.consuming(group, listener, **automatic) as first,
     ):
         group.produce(10)
         share(group, first)
         coordinator = first._coordinator
-        with consuming(group) as second:
+        with in_process.consuming(group) as second:
             second.poll(timeout_ms=0)
             polling_until(
                 lambda: coordinator.member.call is not None and coordinator.member.call.is_revocation
@@ -201,7 +197,7 @@ def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(ka
         group.produce(10)
         polling_until(lambda: [first.position(tp) for tp in first.assignment()] == [20] * 4, first)
         listener.calls.clear()
-        with consuming(group) as third:
+        with in_process.consuming(group) as third:
             share(group, first, third)
             (moved,) = listener.told("revoked")
             assert {tp: third.committed(tp) for tp in moved} == dict.fromkeys(moved, 20)
@@ -292,8 +288,8 @@ def test_all_records_of_a_recreated_topic_come_and_no_old_one(
     kafka: Kafka, old: int, new: int, is_committed: bool
 ) -> None:
     with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
-        consuming(group, max_poll_records=old) as consumer,
+        GroupOfMembers(kafka, in_process.PROGRAM, {"orders": 2}) as group,
+        in_process.consuming(group, max_poll_records=old) as consumer,
     ):
         group.produce(5)
         read_offsets(consumer, old)

@@ -14,15 +14,8 @@ import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.history import kip848_fold
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
-from kafka_assignors_replay.history.kip848_fold import (
-    DEFAULT_ASSIGNOR,
-    MEMBERS_FROM_BEFORE,
-    MEMBERS_WENT,
-    UNPROVEN,
-    UNREADABLE,
-    WITHOUT_METADATA,
-)
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMemberState,
     PartitionMetadata,
@@ -155,7 +148,7 @@ STORIES: dict[str, tuple[Log, list[Epoch]]] = {
     ),
     "a member left while the assignment was made": (
         joining(4, "c").removes("g", "b").epoch("g", 5).targets("g", 4, {"c": {}}),
-        [Epoch(4, {"a": LOW, "c": {}}, MEMBERS_WENT)],
+        [Epoch(4, {"a": LOW, "c": {}}, kip848_fold.MEMBERS_WENT)],
     ),
     "a group that starts over without a tombstone is another one": (
         settled().assigns("g", 2, {"z": ALL}, z=NEW),
@@ -180,19 +173,23 @@ STORIES: dict[str, tuple[Log, list[Epoch]]] = {
     ),
     "a history that starts late is complete once every partition has an owner": (
         Log().assigns("g", 7, {"a": LOW}, a=NEW).assigns("g", 8, {"b": HIGH}, b=NEW).assigns("g", 9, {}),
-        [Epoch(7, {"a": LOW}, MEMBERS_FROM_BEFORE, starts_late=True), Epoch(8, WITH), Epoch(9, WITH)],
+        [
+            Epoch(7, {"a": LOW}, kip848_fold.MEMBERS_FROM_BEFORE, starts_late=True),
+            Epoch(8, WITH),
+            Epoch(9, WITH),
+        ],
     ),
     "without a record of an epoch, members count once they are heard of again": (
         settled().assigns("g", 6, {"a": LOW}).reaches("g", "b", 6, HIGH).assigns("g", 7, {}),
-        [Epoch(6, WITH, UNPROVEN, lost=2), Epoch(7, WITH)],
+        [Epoch(6, WITH, kip848_fold.UNPROVEN, lost=2), Epoch(7, WITH)],
     ),
     "a member's description is missing": (
         settled().assigns("g", 4, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}}),
-        [Epoch(4, {"a": LOW, "b": {"orders": [2]}}, WITHOUT_METADATA)],
+        [Epoch(4, {"a": LOW, "b": {"orders": [2]}}, kip848_fold.WITHOUT_METADATA)],
     ),
     "a record that does not decode counts until it is written anew": (
         broken(),
-        [Epoch(4, {"a": HIGH, "b": HIGH}, UNREADABLE), Epoch(5, {"a": HIGH, "b": LOW})],
+        [Epoch(4, {"a": HIGH, "b": HIGH}, kip848_fold.UNREADABLE), Epoch(5, {"a": HIGH, "b": LOW})],
     ),
     "tombstones of what is not known do nothing": (
         settled(Log().removes("g", "a").deletes("g")),
@@ -230,7 +227,7 @@ def test_members_are_what_they_said_of_themselves() -> None:
 @pytest.mark.parametrize(
     ("asked", "protocol"),
     [
-        ([None, None], DEFAULT_ASSIGNOR),
+        ([None, None], kip848_fold.DEFAULT_ASSIGNOR),
         (["uniform", None], "uniform"),
         (["range", "uniform", "range"], "range"),
         (["uniform", "range"], "range or uniform"),
@@ -355,7 +352,7 @@ def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt() -
     ((_, offset, group, reason),) = sums_of(log.records, ORDERS)["g"].undecodable
     assert (offset, group) == (11, "g")
     assert "topic_partitions" in reason
-    assert epochs(log)[-1] == Epoch(4, WITH, UNREADABLE)
+    assert epochs(log)[-1] == Epoch(4, WITH, kip848_fold.UNREADABLE)
 
 
 # Real brokers.

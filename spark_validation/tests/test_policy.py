@@ -11,21 +11,12 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors_replay.policy import (
-    LEAST_OF,
-    METRICS,
-    GroupJudgement,
-    PolicyError,
-    RuleJudgement,
-    RuleOutcome,
-    judge,
-    read_policy,
-)
+from kafka_assignors_replay import policy
 from kafka_assignors_replay.result import Mode, ReplayResult, Verdict
 from spark_validation.tests.report_sample import GROUPS, LINKING, sample
 
 ROOT = Path(__file__).parents[2]
-HOLDS, VIOLATED, NOT_JUDGED = RuleOutcome
+HOLDS, VIOLATED, NOT_JUDGED = policy.RuleOutcome
 
 RULE: dict[str, Any] = {"metric": "moved", "strategy": "cooperative-sticky", "max": 12}
 
@@ -41,16 +32,16 @@ def replayed(**figures: Any) -> ReplayResult:
     return replace(result, verdicts=tuple(verdicts))
 
 
-def judged(rule: Mapping[str, Any], made: ReplayResult | None = None, **top: Any) -> RuleJudgement:
+def judged(rule: Mapping[str, Any], made: ReplayResult | None = None, **top: Any) -> policy.RuleJudgement:
     whole = {"groups": ["payments"], **RULE, **rule}
     if "min" in rule and "max" not in rule:
         del whole["max"]
-    policy = read_policy({"rule": [whole], **top})
-    [found] = judge(policy, made or sample()).rules
+    read = policy.read_policy({"rule": [whole], **top})
+    [found] = policy.judge(read, made or sample()).rules
     return found
 
 
-def only_group(made: ReplayResult | None = None, **rule: Any) -> GroupJudgement:
+def only_group(made: ReplayResult | None = None, **rule: Any) -> policy.GroupJudgement:
     [group] = judged(rule, made).groups
     return group
 
@@ -61,7 +52,7 @@ UNMATCHED = {"groups": ["payments", "orders-*"]}
 PAUSED = {"metric": "paused_s", "max": 0.3}
 
 # cooperative-sticky moves 12 partitions in the sample, which is the least, and the recorded verdict 40.
-BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], RuleOutcome]] = {
+BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], policy.RuleOutcome]] = {
     "at most": ({}, {"max": 12}, HOLDS),
     "too many": ({}, {"max": 11.9}, VIOLATED),
     "at least": ({}, {"min": 12}, HOLDS),
@@ -82,7 +73,7 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any], RuleOutcome]] = {
 
 
 @pytest.mark.parametrize(("figures", "rule", "outcome"), BOUNDS.values(), ids=BOUNDS)
-def test_bounds(figures: dict[str, Any], rule: dict[str, Any], outcome: RuleOutcome) -> None:
+def test_bounds(figures: dict[str, Any], rule: dict[str, Any], outcome: policy.RuleOutcome) -> None:
     assert judged(rule, replayed(**figures)).verdict is outcome
 
 
@@ -90,10 +81,10 @@ def test_a_bound_in_figures_is_told() -> None:
     assert only_group(max=0.3, **PRODUCTION).at_most == pytest.approx(12)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", policy.METRICS)
 def test_every_metric_is_a_figure_of_a_verdict_and_can_be_judged(metric: str) -> None:
     names = {field.name for field in dataclasses.fields(Verdict)}
-    assert {metric, LEAST_OF.get(metric, metric)} <= names
+    assert {metric, policy.LEAST_OF.get(metric, metric)} <= names
     made = replayed(rack_misses=3, paused_cooperative_s=2.0)
     assert only_group(made, metric=metric, max=1e9).verdict is HOLDS
 
@@ -171,9 +162,9 @@ def test_the_last_pattern_that_matches_decides() -> None:
 
 
 def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() -> None:
-    def of(*maxima: tuple[float, str]) -> RuleOutcome:
+    def of(*maxima: tuple[float, str]) -> policy.RuleOutcome:
         rules = [{**RULE, "max": most, "groups": [group]} for most, group in maxima]
-        return judge(read_policy({"rule": rules}), sample()).verdict
+        return policy.judge(policy.read_policy({"rule": rules}), sample()).verdict
 
     assert of((12, "payments")) is HOLDS
     assert of((12, "payments"), (12, "missing")) is NOT_JUDGED
@@ -184,7 +175,7 @@ def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() ->
 
 
 def test_a_rule_is_about_the_steady_state_of_all_groups_and_has_a_number_for_a_name() -> None:
-    [rule] = read_policy({"rule": [RULE]}).rules
+    [rule] = policy.read_policy({"rule": [RULE]}).rules
     assert (rule.name, rule.mode, rule.groups) == ("rule 1", Mode.STEADY_STATE, ("*",))
 
 
@@ -192,8 +183,8 @@ def test_a_rule_is_about_the_steady_state_of_all_groups_and_has_a_number_for_a_n
 
 
 def refused(table: Mapping[str, Any]) -> str:
-    with pytest.raises(PolicyError) as caught:
-        read_policy(table, "p.toml")
+    with pytest.raises(policy.PolicyError) as caught:
+        policy.read_policy(table, "p.toml")
     return str(caught.value)
 
 
@@ -258,5 +249,5 @@ def test_the_page_has_both_policies_and_every_metric() -> None:
     page = (ROOT / "docs" / "validate.md").read_text(encoding="utf-8")
     for name in ("policy.toml", "strict-policy.toml"):
         assert f"```toml\n{(ROOT / 'examples' / name).read_text(encoding='utf-8')}```" in page
-    for metric in METRICS:
+    for metric in policy.METRICS:
         assert f"`{metric}`" in page.partition("Metrics are")[2]
