@@ -410,18 +410,21 @@ def read_assignment(
         if surplus := len(distinct) - len(taken[topic]):
             refused.append((topic, surplus))
     findings = (*_assignment_findings(leader_id, foreign, refused),)
-    counts = {topic: partition_count(topic) or 0 for topic in subscribed}
-    return OwnAssignment(taken, findings, lacks_metadata, _warm_list(decoded.user_data, counts))
+    warm = _warm_list(decoded.user_data, subscribed, partition_count)
+    return OwnAssignment(taken, findings, lacks_metadata, warm)
 
 
-def _warm_list(user_data: bytes, counts: Mapping[str, int]) -> WarmList | None:
-    """The list in the user data, with the units of subscribed topics; `counts` are their partitions.
+def _warm_list(
+    user_data: bytes, subscribed: frozenset[str], partition_count: Callable[[str], int | None]
+) -> WarmList | None:
+    """The list in the user data, with the units of subscribed topics.
 
     The member echoes its list, so only so many partitions count that its metadata do not have.
     """
     warm = read_warm_list(user_data)
     if warm is None:
         return None
+    counts = {topic: partition_count(topic) or 0 for topic in subscribed}
     units, may_be_new = list[Unit](), _MOST_UNKNOWN_PARTITIONS
     for unit in warm.units:
         new = sum(number >= counts.get(topic, 0) for topic, number in unit)
