@@ -160,8 +160,8 @@ async def test_a_cancelled_error_of_the_call_for_a_cancelled_warm_up_is_not_that
     await group.until(lambda: user.told == [("assigned", [0])])
 
 
-def warms_in_time(user: User, group: Group, client: str) -> tuple[threading.Event, list[str]]:
-    """The user warms a partition, and then it is assigned: what ends the warm-up, and the calls."""
+async def warms_in_time(user: User, group: Group, client: str) -> tuple[threading.Event, list[str]]:
+    """The user warms a partition, which is assigned next: what ends the warm-up, and the calls."""
     may_end, calls = threading.Event(), []
 
     def note(call: str) -> None:
@@ -185,6 +185,8 @@ def warms_in_time(user: User, group: Group, client: str) -> tuple[threading.Even
 
     listener = (AioWarming if client == "aiokafka" else KafkaPythonWarming)(lambda *_: None)
     user.listener_of, group.assigned, group.to_warm = lambda _: listener, [], [(FIRST,)]
+    await user.start()
+    await group.until(lambda: calls)
     return may_end, calls
 
 
@@ -192,9 +194,7 @@ def warms_in_time(user: User, group: Group, client: str) -> tuple[threading.Even
 async def test_the_listener_hears_of_what_it_has_warmed_and_loses_before_a_poll_announces_it(
     user: User, group: Group, client: str
 ) -> None:
-    may_end, calls = warms_in_time(user, group, client)
-    await user.start()
-    await group.until(lambda: calls)
+    may_end, calls = await warms_in_time(user, group, client)
     user.polls.clear()
     await user.call("paused")  # When the last poll has ended.
     may_end.set()
@@ -209,9 +209,7 @@ async def test_the_listener_hears_of_what_it_has_warmed_and_loses_before_a_poll_
 async def test_the_listener_hears_of_what_it_has_warmed_for_an_older_subscription(
     user: User, group: Group, client: str
 ) -> None:
-    may_end, calls = warms_in_time(user, group, client)
-    await user.start()
-    await group.until(lambda: calls)
+    may_end, calls = await warms_in_time(user, group, client)
     released = asyncio.Event()
     group.answer("SyncGroup", Held(released))
     may_end.set()
