@@ -11,7 +11,7 @@ import pytest
 
 from kafka_assignors_cli import main
 from kafka_assignors_cli.output_files import CiCase, CiOutcome, github_annotation, junit_xml
-from kafka_assignors_replay import validate_command
+from kafka_assignors_replay import replay_command
 from spark_validation.tests.report_sample import sample
 from tests.hostile_names import NAMES
 
@@ -44,7 +44,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("b.properties").write_text("client=java\npartition.assignment.strategy=range\n")
     rule = POLICY.replace('"payments"', '"*"')
     Path("policy.toml").write_text(rule + POLICY.replace("payments", "none").replace("little", "nothing"))
-    monkeypatch.setattr(validate_command, "run_replay_with_progress", lambda *_: sample())
+    monkeypatch.setattr(replay_command, "run_replay_with_progress", lambda *_: sample())
     return tmp_path
 
 
@@ -162,7 +162,7 @@ def test_a_hostile_group_injects_no_command(
     first = result.groups[0]
     verdicts = tuple(replace(one, group=hostile) for one in result.verdicts if one.group == first.group)
     result = replace(result, groups=(replace(first, group=hostile),), verdicts=verdicts)
-    monkeypatch.setattr(validate_command, "run_replay_with_progress", lambda *_: result)
+    monkeypatch.setattr(replay_command, "run_replay_with_progress", lambda *_: result)
     policy = inputs / "policy.toml"
     policy.write_text(policy.read_text().replace("moves little", "::add-mask::moves"))
     assert main([*COMMANDS["validate"], "--github"]) == 1

@@ -15,11 +15,10 @@ from __future__ import annotations
 import difflib
 import enum
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from fnmatch import fnmatchcase
-from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
@@ -29,16 +28,40 @@ from kafka_assignors_replay.result import RECORDED, GroupSummary, ReplayResult
 LEAST = "least"
 """The value of `relative_to` for the least possible."""
 
-
-class PolicyError(UserError):
-    """The policy is invalid: the message names the rule, the key, and the allowed values."""
-
-
 METRICS = (*(each.name for each in FIGURES.values() if each.judged), "failed")
 """The figures of a `Verdict` that a rule may be about."""
 
 LEAST_OF = {name: f"least_{name}" for name in METRICS if f"least_{name}" in FIGURES}
 """The figure of a verdict that is the least possible value of a metric, where that is known."""
+
+
+class _Value(NamedTuple):
+    """What the value of a key has to be, in `words`, and how a valid one is read."""
+
+    words: str
+    is_valid: Callable[[Any], bool]
+    read: Callable[[Any], Any] = lambda given: given
+
+
+def _number(least: float, most: float) -> _Value:
+    words = f"a number from {least:g} to {most:g}"
+    return _Value(words, lambda given: type(given) in (int, float) and least <= given <= most, float)
+
+
+def _are_patterns(given: Any) -> bool:
+    texts = isinstance(given, list) and all(isinstance(each, str) and each for each in given)
+    return texts and not all(each.startswith("!") for each in given)
+
+
+def _are_tables(given: Any) -> bool:
+    return isinstance(given, list) and given != [] and all(isinstance(each, Mapping) for each in given)
+
+
+_TEXT = _Value("a text", lambda given: isinstance(given, str) and given != "")
+_BOUND = _number(-1e15, 1e15)  # A multiple of a figure has to be finite too.
+_METRIC = _Value(f"one of {', '.join(METRICS)}", METRICS.__contains__)
+_MODE = _Value(f"one of {', '.join(Mode)}", [*Mode].__contains__, Mode)
+_PATTERNS = "a list of group ids or patterns such as 'payments-*', not all with '!'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,129 +73,78 @@ class PolicyRule:
     and the last pattern that matches a group counts.
     """
 
-    name: str
-    metric: str
-    strategy: str
-    groups: tuple[str, ...] = ("*",)
-    mode: Mode = Mode.STEADY_STATE
-    min: float | None = None
-    max: float | None = None
-    relative_to: str | None = None
+    name: Annotated[str, _TEXT]
+    metric: Annotated[str, _METRIC]
+    strategy: Annotated[str, _TEXT]
+    groups: Annotated[tuple[str, ...], _Value(_PATTERNS, _are_patterns, tuple)] = ("*",)
+    mode: Annotated[Mode, _MODE] = Mode.STEADY_STATE
+    min: Annotated[float | None, _BOUND] = None
+    max: Annotated[float | None, _BOUND] = None
+    relative_to: Annotated[str | None, _TEXT] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules. `max_not_replayed` is the share of a group's rebalances that may be missing. With
-    `require_truth` a replay whose accuracy check fails is not judged."""
+    """What the keys of the file say. `max_not_replayed` is the share of a group's rebalances that may be
+    missing. With `require_truth` a replay whose accuracy check fails is not judged."""
 
-    rules: tuple[PolicyRule, ...]
-    max_not_replayed: float = 0.1
-    require_truth: bool = True
+    rule: Annotated[tuple[PolicyRule, ...], _Value("tables that begin with [[rule]]", _are_tables)]
+    max_not_replayed: Annotated[float, _number(0, 1)] = 0.1
+    require_truth: Annotated[bool, _Value("true or false", lambda given: isinstance(given, bool))] = True
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        named = (name for rule in self.rules for name in (rule.strategy, rule.relative_to))
+        named = (name for rule in self.rule for name in (rule.strategy, rule.relative_to))
         return tuple(dict.fromkeys(name for name in named if name not in (None, LEAST, RECORDED)))
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        return tuple(mode for mode in Mode if any(rule.mode is mode for rule in self.rules))
 
 
 def read_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
-    """The policy in a TOML table; `where` names its file in a `PolicyError`."""
-    _check(table, _POLICY_KEYS, where)
-    rules = table.get("rule")
-    if not isinstance(rules, list) or not rules or not all(isinstance(each, Mapping) for each in rules):
-        raise PolicyError(f"{where}: a policy has rules, each a table that begins with [[rule]]")
-    read = tuple(_rule(each, number, where) for number, each in enumerate(rules, 1))
-    names = [rule.name for rule in read]
-    for name in names:
-        if names.count(name) > 1:
-            raise PolicyError(f"{where}: two rules are called {name!r}: a verdict must say which it is about")
-    return Policy(read, **{key: value for key, value in table.items() if key != "rule"})
+    """The policy in a TOML table; `where` names its file in a `UserError`."""
+    values = _read(Policy, table, where)
+    rules = tuple(_rule(each, number, where) for number, each in enumerate(values["rule"], 1))
+    names = [rule.name for rule in rules]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"{where}: two rules are called {twice[0]!r}: a verdict must say which it is about")
+    return Policy(**{**values, "rule": rules})
 
 
 def _rule(table: Mapping[str, Any], number: int, where: str) -> PolicyRule:
-    name = f"rule {number}"
-    named = table.get("name")
-    where = f"{where}: {name} ({named!r})" if isinstance(named, str) else f"{where}: {name}"
-    _check(table, _RULE_KEYS, where, required=("metric", "strategy"))
-    kinds: dict[str, Callable[[Any], Any]] = {"groups": tuple, "mode": Mode, "min": float, "max": float}
-    rule = PolicyRule(**{"name": name, **{key: kinds.get(key, str)(value) for key, value in table.items()}})
+    name = table.get("name")
+    where = f"{where}: rule {number}" + (f" ({name!r})" if isinstance(name, str) else "")
+    rule = PolicyRule(**_read(PolicyRule, {"name": f"rule {number}", **table}, where))
     for key, others in (("strategy", [RECORDED]), ("relative_to", [RECORDED, LEAST])):
         try:
             if key in table and table[key] not in others:
                 load_strategy(table[key])
         except StrategyError as error:
-            raise PolicyError(f"{where}: {key}: {error} (or {', '.join(others)})") from None
+            raise UserError(f"{where}: {key}: {error} (or {', '.join(others)})") from None
     low, high = rule.min, rule.max
     if low is None and high is None:
-        raise PolicyError(f"{where}: give min, max or both")
+        raise UserError(f"{where}: give min, max or both")
     if low is not None and high is not None and low > high:
-        raise PolicyError(f"{where}: min {low:g} is greater than max {high:g}")
+        raise UserError(f"{where}: min {low:g} is greater than max {high:g}")
     if rule.relative_to == LEAST and rule.metric not in LEAST_OF:
         known = ", ".join(LEAST_OF)
-        raise PolicyError(f"{where}: relative_to: no least is known of {rule.metric!r}, only of {known}")
+        raise UserError(f"{where}: relative_to: no least is known of {rule.metric!r}, only of {known}")
     if rule.relative_to == rule.strategy:
-        raise PolicyError(f"{where}: relative_to is {rule.strategy!r} itself")
+        raise UserError(f"{where}: relative_to is {rule.strategy!r} itself")
     return rule
 
 
-_Expected = tuple[Callable[[Any], bool], str]
-"""Whether a value is valid, and what it has to be, in words."""
-
-
-def _one_of(known: Collection[str]) -> _Expected:
-    return lambda value: isinstance(value, str) and value in known, f"one of {', '.join(known)}"
-
-
-def _are_patterns(value: Any) -> bool:
-    texts = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
-    return texts and not all(each.startswith("!") for each in value)
-
-
-_TEXT: _Expected = (lambda value: isinstance(value, str) and value != "", "a text")
-_NUMBER: _Expected = (
-    # A multiple of a figure has to be finite too.
-    lambda value: type(value) in (int, float) and abs(value) <= 1e15,
-    "a number from -1e15 to 1e15",
-)
-
-_POLICY_KEYS: Mapping[str, _Expected] = {
-    "rule": (lambda _: True, "rules"),
-    "max_not_replayed": (
-        lambda value: type(value) in (int, float) and 0 <= value <= 1,
-        "a share between 0 and 1",
-    ),
-    "require_truth": (lambda value: isinstance(value, bool), "true or false"),
-}
-_RULE_KEYS: Mapping[str, _Expected] = {
-    "name": _TEXT,
-    "metric": _one_of(METRICS),
-    "strategy": _TEXT,
-    "groups": (_are_patterns, "a list of group ids or patterns such as 'payments-*', not all with '!'"),
-    "mode": _one_of([each.value for each in Mode]),
-    "min": _NUMBER,
-    "max": _NUMBER,
-    "relative_to": _TEXT,
-}
-"""The keys of a table, in the order in which an error lists them."""
-
-
-def _check(
-    table: Mapping[str, Any], keys: Mapping[str, _Expected], where: str, required: Collection[str] = ()
-) -> None:
-    """Refuse other keys than `keys`, and values that are not as expected; `where` is the table's place."""
+def _read(kind: type, table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values of the fields of `kind`, which are the keys of `table`; `where` is the table's place."""
+    keys = {key: get_args(hint)[1] for key, hint in get_type_hints(kind, include_extras=True).items()}
     for key in table:
         if key not in keys:
             close = difflib.get_close_matches(key, keys, n=1)
             hint = f": did you mean {close[0]!r}?" if close else f"; known are {', '.join(keys)}"
-            raise PolicyError(f"{where}: there is no key {key!r}{hint}")
-    for key, (is_valid, what) in keys.items():
-        if (key in table or key in required) and not is_valid(table.get(key)):
+            raise UserError(f"{where}: there is no key {key!r}{hint}")
+    given = [each.name for each in fields(kind) if each.name in table or each.default is MISSING]
+    for key in given:
+        if not keys[key].is_valid(table.get(key)):
             found = f"found {reprlib.repr(table[key])}" if key in table else "and is missing"
-            raise PolicyError(f"{where}: {key} has to be {what}, {found}")
+            raise UserError(f"{where}: {key} has to be {keys[key].words}, {found}")
+    return {key: keys[key].read(table[key]) for key in given}
 
 
 _ROUNDING = 1e-9
@@ -189,8 +161,7 @@ class RuleOutcome(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupJudgement:
-    """A rule in one group: the `value`, its bounds, and the reason if it was not judged; as in the JSON
-    form."""
+    """A rule in one group, as in the JSON form: the `value` and its bounds, or why it was not judged."""
 
     group: str
     verdict: RuleOutcome
@@ -210,8 +181,8 @@ class RuleJudgement:
 
     @property
     def verdict(self) -> RuleOutcome:
-        outcomes = [each.verdict for each in self.groups]
-        return _worst(outcomes if self.reason is None else [*outcomes, RuleOutcome.NOT_JUDGED])
+        own = [] if self.reason is None else [RuleOutcome.NOT_JUDGED]
+        return _worst([*own, *(each.verdict for each in self.groups)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,26 +196,26 @@ class Judgement:
         return _worst(rule.verdict for rule in self.rules)
 
 
+def _worst(outcomes: Iterable[RuleOutcome]) -> RuleOutcome:
+    severity = [RuleOutcome.HOLDS, RuleOutcome.NOT_JUDGED, RuleOutcome.VIOLATED]
+    return max(outcomes, key=severity.index, default=RuleOutcome.HOLDS)
+
+
 class _Missing(Exception):
     """A missing fact, without which the rule cannot be judged; the message names it."""
 
 
 def judge(policy: Policy, result: ReplayResult) -> Judgement:
+    return Judgement(tuple(_judged(rule, policy, result) for rule in policy.rule))
+
+
+def _judged(rule: PolicyRule, policy: Policy, result: ReplayResult) -> RuleJudgement:
     if policy.require_truth and not result.truth.holds:
         reason = "the accuracy check fails: the replay does not repeat the recorded assignments"
-        return Judgement(tuple(RuleJudgement(rule, (), reason) for rule in policy.rules))
-    return Judgement(tuple(_judged_rule(rule, policy, result) for rule in policy.rules))
-
-
-def _judged_rule(rule: PolicyRule, policy: Policy, result: ReplayResult) -> RuleJudgement:
-    for name in (rule.strategy, rule.relative_to):
-        if name not in (None, LEAST, RECORDED, *result.options.strategies):
-            return RuleJudgement(rule, (), f"{name} was not replayed")
-    if rule.mode not in result.options.modes:
-        return RuleJudgement(rule, (), f"no {rule.mode.value} replay was asked for")
+        return RuleJudgement(rule, (), reason)
     verdicts = {(each.group, each.strategy): each for each in result.verdicts if each.mode is rule.mode}
-    about = sorted((each for each in result.groups if _is_about(rule, each.group)), key=attrgetter("group"))
-    groups = tuple(_group(rule, each, verdicts, policy.max_not_replayed) for each in about)
+    about = [each for each in result.groups if _is_about(rule, each.group)]
+    groups = tuple(_in_group(rule, each, verdicts, policy.max_not_replayed) for each in about)
     names = [each.group for each in result.groups]
     inclusive = [each for each in rule.groups if not each.startswith("!")]
     if unmatched := [each for each in inclusive if not any(fnmatchcase(name, each) for name in names)]:
@@ -257,19 +228,14 @@ def _is_about(rule: PolicyRule, group: str) -> bool:
     return not last.startswith("!")
 
 
-def _group(
-    rule: PolicyRule,
-    group: GroupSummary,
-    verdicts: Mapping[tuple[str, str], Verdict],
-    may_be_missing: float,
+def _in_group(
+    rule: PolicyRule, group: GroupSummary, verdicts: Mapping[tuple[str, str], Verdict], allowed: float
 ) -> GroupJudgement:
     def figure(strategy: str, key: str) -> float:
         verdict = verdicts.get((group.group, strategy))
-        if verdict is None:
-            raise _Missing(f"there are no figures of {strategy}")
-        if verdict.failed and key != "failed":
+        if verdict is not None and verdict.failed and key != "failed":
             raise _Missing(f"{strategy} failed in {verdict.failed} of its rebalances, which no figure covers")
-        if (value := getattr(verdict, key)) is None:
+        if verdict is None or (value := getattr(verdict, key)) is None:
             raise _Missing(f"{key} of {strategy} is unknown")
         return float(value)
 
@@ -278,8 +244,8 @@ def _group(
         if not group.replayed_rebalances:
             raise _Missing("nothing of it was replayed")
         missing = 1 - group.replayed_rebalances / group.rebalances
-        if missing > may_be_missing + _ROUNDING:
-            limit = f"max_not_replayed allows {may_be_missing:.0%}"
+        if missing > allowed + _ROUNDING:
+            limit = f"max_not_replayed allows {allowed:.0%}"
             raise _Missing(f"{missing:.0%} of its rebalances were not replayed, and {limit}")
         value = figure(rule.strategy, rule.metric)
         if rule.relative_to == LEAST:
@@ -288,14 +254,8 @@ def _group(
             factor = figure(rule.relative_to, rule.metric)
     except _Missing as missing_fact:
         return GroupJudgement(group.group, RuleOutcome.NOT_JUDGED, reason=str(missing_fact))
-    low = None if rule.min is None else rule.min * factor
-    high = None if rule.max is None else rule.max * factor
+    low, high = (None if bound is None else bound * factor for bound in (rule.min, rule.max))
     too_low = low is not None and value < low - _ROUNDING * max(1.0, abs(low))
     too_high = high is not None and value > high + _ROUNDING * max(1.0, abs(high))
     outcome = RuleOutcome.VIOLATED if too_low or too_high else RuleOutcome.HOLDS
     return GroupJudgement(group.group, outcome, value, low, high)
-
-
-def _worst(outcomes: Iterable[RuleOutcome]) -> RuleOutcome:
-    severity = [RuleOutcome.HOLDS, RuleOutcome.NOT_JUDGED, RuleOutcome.VIOLATED]
-    return max(outcomes, key=severity.index, default=RuleOutcome.HOLDS)

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
@@ -18,18 +18,10 @@ from kafka_assignors_cli import options
 from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, printable
 from kafka_assignors_cli.files import parse_toml, read_file
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
+from kafka_assignors_replay import policy as policies
 from kafka_assignors_replay import replay_command as shared
-from kafka_assignors_replay.policy import (
-    GroupJudgement,
-    Judgement,
-    PolicyRule,
-    RuleJudgement,
-    RuleOutcome,
-    judge,
-    read_policy,
-)
-from kafka_assignors_replay.replay_command import run_replay_with_progress
-from kafka_assignors_replay.result import to_json
+from kafka_assignors_replay.policy import GroupJudgement, Judgement, PolicyRule, RuleJudgement, RuleOutcome
+from kafka_assignors_replay.result import Mode, to_json
 
 EPILOG = """Examples:
 
@@ -51,14 +43,12 @@ Exit codes: 0 all rules hold; 1 one is violated; 2 none is violated, but one cou
 policy cannot be read.
 """
 
-PolicyFile = Annotated[Path, typer.Option("--policy", "-p", metavar="FILE", help="The policy, in TOML.")]
-
 
 def validate(
     *,
     context: typer.Context,
     history: shared.History = None,
-    policy: PolicyFile,
+    policy: Annotated[Path, typer.Option("--policy", "-p", metavar="FILE", help="The policy, in TOML.")],
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     timeout: options.Timeout = None,
@@ -76,28 +66,26 @@ def validate(
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     with contextlib.redirect_stdout(sys.stderr):  # What a strategy prints is no data.
-        rules = read_policy(parse_toml(policy, read_file(policy)), str(policy))
+        read = policies.read_policy(parse_toml(policy, read_file(policy)), str(policy))
     ci = CiFormats(junit, github, json_file)
     ci.require()
     shared.require_reports(html, json_file, junit)
     # A replay needs a strategy, also if all rules are about the recorded assignments.
-    asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
-    result = run_replay_with_progress(asked, "validate", engine)
+    modes = [mode for mode in Mode if any(rule.mode is mode for rule in read.rule)]
+    asked = shared.replay_options(context, read.strategies or ("cooperative-sticky",), modes)
+    result = shared.run_replay_with_progress(asked, "validate", engine)
     shared.write_reports(result, html, None)
-    judgement, source = judge(rules, result), result.history.source
-    document = json.dumps(judgement_to_json(judgement, source, str(policy)), indent=1)
-    ci.write_result(
-        "validate", judgement_renderables(judgement, source), document, _ci_cases(judgement, str(policy))
-    )
+    judgement, source = policies.judge(read, result), result.history.source
+    document = _json(judgement, source, str(policy))
+    cases = list(_ci_cases(judgement, str(policy)))
+    ci.write_result("validate", judgement_renderables(judgement, source), document, cases)
     return _CODES[judgement.verdict]
 
 
 # ---- the judgement, as a table, for CI and in JSON
 
 _FORMAT = 1
-"""The version of the JSON form, which docs/validate.md describes. New keys may be added to it; every other
-change needs a new number.
-"""
+"""The version of the JSON form, which docs/validate.md describes; a new key leaves it as it is."""
 
 _SHOWN_GROUPS = 5
 
@@ -108,7 +96,6 @@ _COLUMNS = (
     Column("verdict", ColumnKind.TOKEN),
 )
 
-
 # By the outcome of a rule or of the policy.
 _WORDS = dict(zip(RuleOutcome, ("holds", "is violated", "could not be judged"), strict=True))
 _STYLES = dict(zip(RuleOutcome, ("", "bold red", "bold yellow"), strict=True))
@@ -118,33 +105,23 @@ _CODES = dict(zip(RuleOutcome, (ExitCode.OK, ExitCode.VERDICT_FAILED, ExitCode.C
 
 def judgement_renderables(judgement: Judgement, source: str) -> list[RenderableType]:
     table = FittedTable(_COLUMNS, "Rules")
-    lines: list[Text] = []
     for each in judgement.rules:
-        table.add(
-            [
-                printable(each.rule.name),
-                printable(_words(each.rule)),
-                str(len(each.groups)),
-                Text(each.verdict.value, style=_STYLES[each.verdict]),
-            ]
-        )
-        lines += _lines(each)
-    return [table, *lines, Text(_verdict_line(judgement, source), style="bold")]
+        verdict = Text(each.verdict.value, style=_STYLES[each.verdict])
+        table.add([printable(each.rule.name), printable(_words(each.rule)), f"{len(each.groups)}", verdict])
+    lines = (Text(printable(line)) for each in judgement.rules for line in _lines(each))
+    return [table, *lines, Text(printable(_verdict_line(judgement, source)), style="bold")]
 
 
-def _lines(judged: RuleJudgement) -> Iterator[Text]:
-    name = printable(judged.rule.name)
+def _lines(judged: RuleJudgement) -> Iterator[str]:
+    name = judged.rule.name
     if judged.reason is not None:
-        yield Text(f"{name}: not judged: {printable(judged.reason)}")
-    violated, unknown = (
-        [each for each in judged.groups if each.verdict is outcome]
-        for outcome in (RuleOutcome.VIOLATED, RuleOutcome.NOT_JUDGED)
-    )
-    not_holding = [*violated, *unknown]
-    for each in not_holding[:_SHOWN_GROUPS]:
-        yield Text(f"{name}: {printable(each.group)}: {printable(_found(each))}")
-    if len(not_holding) > _SHOWN_GROUPS:
-        yield Text(f"{name}: and {len(not_holding) - _SHOWN_GROUPS} more groups")
+        yield f"{name}: not judged: {judged.reason}"
+    others = [each for each in judged.groups if each.verdict is not RuleOutcome.HOLDS]
+    others.sort(key=lambda each: each.verdict is RuleOutcome.NOT_JUDGED)
+    for each in others[:_SHOWN_GROUPS]:
+        yield f"{name}: {each.group}: {_found(each)}"
+    if len(others) > _SHOWN_GROUPS:
+        yield f"{name}: and {len(others) - _SHOWN_GROUPS} more groups"
 
 
 def _found(judged: GroupJudgement) -> str:
@@ -169,35 +146,31 @@ def _number(value: float) -> str:
 
 
 def _verdict_line(judgement: Judgement, source: str) -> str:
-    counts = Counter(rule.verdict for rule in judgement.rules)
+    counts = Counter(each.verdict for each in judgement.rules)
     holds, *others = RuleOutcome
     words = [f"{counts[holds]} of {len(judgement.rules)} rules hold"]
     words += [f"{counts[each]} {each.value}" for each in others if counts[each]]
-    return f"The policy {_WORDS[judgement.verdict]} on {printable(source)}: {', '.join(words)}."
+    return f"The policy {_WORDS[judgement.verdict]} on {source}: {', '.join(words)}."
 
 
-def _ci_cases(judgement: Judgement, policy: str) -> list[CiCase]:
-    """A verdict on each group of each rule; on the rule itself if it has no groups or a reason of its own."""
-    found = []
+def _ci_cases(judgement: Judgement, policy: str) -> Iterator[CiCase]:
+    """A verdict on each group of each rule, and on the rule itself if it has a reason of its own."""
     for each in judgement.rules:
         name = each.rule.name
-        if each.reason is not None or not each.groups:
-            found.append(CiCase(policy, name, _IN_CI[each.verdict], each.reason or "", policy))
-        found += [
-            CiCase(name, group.group, _IN_CI[group.verdict], _found(group), policy) for group in each.groups
-        ]
-    return found
+        if each.reason is not None:
+            yield CiCase(policy, name, _IN_CI[each.verdict], each.reason, policy)
+        for group in each.groups:
+            yield CiCase(name, group.group, _IN_CI[group.verdict], _found(group), policy)
 
 
-def judgement_to_json(judgement: Judgement, source: str, policy: str) -> dict[str, Any]:
+def _json(judgement: Judgement, source: str, policy: str) -> str:
     """The verdict as a JSON object; `policy` names the file of the policy."""
+    made = {"format": _FORMAT, "verdict": judgement.verdict, "policy": policy, "source": source}
     rules = [
         {**to_json(each.rule), "verdict": each.verdict, "reason": each.reason, "groups": each.groups}
         for each in judgement.rules
     ]
-    made = {"format": _FORMAT, "verdict": judgement.verdict, "policy": policy, "source": source}
-    form: dict[str, Any] = to_json({**made, "rules": rules})
-    return form
+    return json.dumps(to_json({**made, "rules": rules}), indent=1)
 
 
 def add_to(app: typer.Typer) -> None:

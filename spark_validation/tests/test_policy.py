@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_replay import policy
 from kafka_assignors_replay.result import Mode, ReplayResult, Verdict
 from spark_validation.tests.report_sample import GROUPS, LINKING, sample
@@ -113,7 +114,7 @@ def unexplained() -> ReplayResult:
 UNJUDGED: dict[str, tuple[ReplayResult, dict[str, Any], dict[str, Any], str]] = {
     "an unknown figure": (replayed(rack_misses=None), {"metric": "rack_misses"}, {}, "is unknown"),
     "an unknown least": (replayed(least_moved=None), LEAST, {}, "is unknown"),
-    "no verdict": (without_verdicts(), {}, {}, "there are no figures of cooperative-sticky"),
+    "no verdict": (without_verdicts(), {}, {}, "moved of cooperative-sticky is unknown"),
     "failures": (
         sample(),
         {**FAILED, "max": 100},
@@ -129,9 +130,9 @@ UNJUDGED: dict[str, tuple[ReplayResult, dict[str, Any], dict[str, Any], str]] = 
     ),
     "nothing, under any limit": (nothing_replayed(), {}, {"max_not_replayed": 1}, "nothing of it was"),
     "an unexplained difference": (unexplained(), {}, {}, "accuracy check"),
-    "a strategy": (sample(), {"strategy": "sticky"}, {}, "sticky was not replayed"),
-    "what it is relative to": (sample(), {"relative_to": "sticky"}, {}, "sticky was not replayed"),
-    "a mode": (sample(modes=(Mode.ONE_STEP,)), {}, {}, "no steady-state replay was asked for"),
+    "a strategy": (sample(), {"strategy": "sticky"}, {}, "moved of sticky is unknown"),
+    "what it is relative to": (sample(), {"relative_to": "sticky"}, {}, "moved of sticky is unknown"),
+    "a mode": (sample(modes=(Mode.ONE_STEP,)), {}, {}, "moved of cooperative-sticky is unknown"),
     "no group for a pattern": (sample(), UNMATCHED, {}, "no group matches 'orders-*'"),
     "no group": (sample(), {"groups": ["*", "!*"]}, {}, "no group is left"),
 }
@@ -175,7 +176,7 @@ def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() ->
 
 
 def test_a_rule_is_about_the_steady_state_of_all_groups_and_has_a_number_for_a_name() -> None:
-    [rule] = policy.read_policy({"rule": [RULE]}).rules
+    [rule] = policy.read_policy({"rule": [RULE]}).rule
     assert (rule.name, rule.mode, rule.groups) == ("rule 1", Mode.STEADY_STATE, ("*",))
 
 
@@ -183,7 +184,7 @@ def test_a_rule_is_about_the_steady_state_of_all_groups_and_has_a_number_for_a_n
 
 
 def refused(table: Mapping[str, Any]) -> str:
-    with pytest.raises(policy.PolicyError) as caught:
+    with pytest.raises(UserError) as caught:
         policy.read_policy(table, "p.toml")
     return str(caught.value)
 
@@ -197,10 +198,10 @@ def refused(table: Mapping[str, Any]) -> str:
         ({"strategy": "rang"}, "strategy: "),
         ({"strategy": "least"}, "strategy: "),
         ({"max": None}, "give min, max or both"),
-        ({"max": True}, "max has to be a number from -1e15 to 1e15, found True"),
-        ({"max": math.nan}, "max has to be a number from -1e15 to 1e15, found nan"),
-        ({"min": -math.inf}, "min has to be a number from -1e15 to 1e15, found -inf"),
-        ({"max": 1.7e308}, "max has to be a number from -1e15 to 1e15, found 1.7e+308"),
+        ({"max": True}, "max has to be a number from -1e+15 to 1e+15, found True"),
+        ({"max": math.nan}, "max has to be a number from -1e+15 to 1e+15, found nan"),
+        ({"min": -math.inf}, "min has to be a number from -1e+15 to 1e+15, found -inf"),
+        ({"max": 1.7e308}, "max has to be a number from -1e+15 to 1e+15, found 1.7e+308"),
         ({"min": 13}, "min 13 is greater than max 12"),
         ({"mode": "steady_state"}, "mode has to be one of one-step, steady-state, found 'steady_state'"),
         ({"groups": []}, "groups has to be a list of group ids or patterns such as 'payments-*'"),
@@ -225,20 +226,29 @@ def test_a_wrong_rule_is_refused_with_its_number_and_key(change: dict[str, Any],
     assert words in message
 
 
-@pytest.mark.parametrize("table", [{}, {"rule": []}, {"rule": {}}, {"rule": [3]}, {"rule": 10**400}])
-def test_a_policy_without_rules_is_none(table: dict[str, Any]) -> None:
-    assert refused(table) == "p.toml: a policy has rules, each a table that begins with [[rule]]"
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ({}, "and is missing"),
+        ({"rule": []}, "found []"),
+        ({"rule": {}}, "found {}"),
+        ({"rule": [3]}, "found [3]"),
+        ({"rule": 10**400}, "found 1000000"),
+    ],
+)
+def test_a_policy_without_rules_is_none(table: dict[str, Any], found: str) -> None:
+    assert refused(table).startswith(f"p.toml: rule has to be tables that begin with [[rule]], {found}")
 
 
 def test_other_tables_and_two_rules_of_one_name_are_refused() -> None:
     named = {"rule": [RULE, {**RULE, "name": "calm", "max": "x"}]}
     assert refused(named).startswith(
-        "p.toml: rule 2 ('calm'): max has to be a number from -1e15 to 1e15, found 'x'"
+        "p.toml: rule 2 ('calm'): max has to be a number from -1e+15 to 1e+15, found 'x'"
     )
     assert refused({"rules": [RULE]}) == "p.toml: there is no key 'rules': did you mean 'rule'?"
     assert "two rules are called 'a'" in refused({"rule": [{**RULE, "name": "a"}] * 2})
     assert "require_truth has to be true or false, found 1" in refused({"rule": [RULE], "require_truth": 1})
-    share = "max_not_replayed has to be a share between 0 and 1, found 10"
+    share = "max_not_replayed has to be a number from 0 to 1, found 10"
     assert share in refused({"rule": [RULE], "max_not_replayed": 10})
 
 

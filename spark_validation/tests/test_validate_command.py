@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors_cli import main
-from kafka_assignors_replay import validate_command
+from kafka_assignors_replay import replay_command
 from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
 from tests.test_cli import refusal
@@ -30,7 +30,7 @@ relative_to = "least"
 @pytest.fixture
 def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A history whose replay is `sample()`."""
-    monkeypatch.setattr(validate_command, "run_replay_with_progress", lambda *_: sample())
+    monkeypatch.setattr(replay_command, "run_replay_with_progress", lambda *_: sample())
     return tmp_path / "history"
 
 
@@ -90,7 +90,7 @@ def test_the_verdict_as_json_has_every_rule_and_group(history: Path, policy: Pat
     ("text", "words"),
     [
         ("[[rule\nname", "policy.toml:1: not TOML"),
-        ("", "policy.toml: a policy has rules, each a table that begins with [[rule]]"),
+        ("", "policy.toml: rule has to be tables that begin with [[rule]], and is missing"),
         (RULE.replace("moved", "movd"), "rule 1 ('moves no more than it has to'): metric has to be one of"),
         (RULE.replace("cooperative-sticky", "sticki"), "strategy: "),
         (RULE.replace("cooperative-sticky", "no_such_module:Strategy"), "strategy: "),
