@@ -217,12 +217,12 @@ def sample(
             clients=(
                 result.ClientAgreement("java", "range", True, 20, 20, 1, {}, 0),
                 result.ClientAgreement(
-                    "aiokafka", "range", False, 9, 7, 0, {"sorts by member id alone": 1}, 1
+                    "aiokafka", "range", False, 9, 7, 0, {"it saw 'orders' not yet": 1}, 1
                 ),
             ),
             differences=(
                 result.Difference(
-                    HOSTILE, 3, 17, 5, "aiokafka", "range", "sorts by member id alone", "m1 has orders-1"
+                    HOSTILE, 3, 17, 5, "aiokafka", "range", "it saw 'orders' not yet", "m1 has orders-1"
                 ),
                 result.Difference(HOSTILE, 3, 21, 6, "aiokafka", "range", None, BREAKING_OUT),
             ),

@@ -75,41 +75,50 @@ def test_any_other_assignment_is_unexplained_and_shown(client: str) -> None:
     assert found.detail.startswith("a: recorded orders:2,3, replayed orders:0,1")
 
 
-def test_stale_metadata_of_the_leader_explain_a_difference_for_any_client() -> None:
-    catalogue = Catalogue(
-        [CatalogueEntry(None, Topic("orders", 4)), CatalogueEntry(START, Topic("orders", 6))]
-    )
-    outcome, found = check("java", {"a": LOW, "b": HIGH}, catalogue=catalogue)
+MORE = Catalogue([CatalogueEntry(None, Topic("orders", 4)), CatalogueEntry(START, Topic("orders", 6))])
+
+
+@pytest.mark.parametrize("client", ["java", "confluent"])
+@pytest.mark.parametrize(
+    ("gets", "saw"),
+    [
+        ((LOW, HIGH), "'orders' with 4 partitions instead of 6"),
+        (({"orders": range(4)}, {"orders": range(4, 8)}), "'orders' with 8 partitions instead of 6"),
+        (({}, {}), "'orders' not yet"),
+    ],
+)
+def test_metadata_of_another_moment_explain_a_difference_for_any_client(
+    client: str, gets: tuple[Partitions, Partitions], saw: str
+) -> None:
+    outcome, found = check(client, dict(zip("ab", gets, strict=True)), catalogue=MORE)
     assert outcome is CheckOutcome.EXPLAINED
-    assert "4 of the 6 partitions of 'orders'" in (found.explanation or "")
+    assert found.explanation == f"its leader's metadata were of another moment: it saw {saw}"
 
 
-STATIC = {"a": "z", "b": "y"}  # by instance id b comes first, by member id a
+def test_stale_metadata_do_not_explain_another_assignment() -> None:
+    outcome, found = check("java", {"a": HIGH, "b": LOW}, catalogue=MORE)
+    assert (outcome, found.explanation) == (CheckOutcome.UNEXPLAINED, None)
+    of_a = "a: recorded orders:2,3, replayed orders:0,1,2"
+    assert found.detail == f"{of_a}; b: recorded orders:0,1, replayed orders:3,4,5"
 
 
-def test_aiokafka_orders_static_members_by_member_id() -> None:
-    by_member_id = {"a": LOW, "b": HIGH}
-    _, found = check("aiokafka-stock", by_member_id, instances=STATIC)
-    assert found.explanation == "members are ordered by member id alone"
-    assert check("java", by_member_id, instances=STATIC)[0] is CheckOutcome.UNEXPLAINED
-
-
-def test_librdkafka_compares_instance_ids_where_both_have_one() -> None:
-    gets = {"a": LOW, "b": HIGH}
-    _, found = check("confluent", gets, instances={"b": "y"})
-    assert found.explanation == "instance ids are compared only where both members have one"
-
-
-def test_a_leader_that_leaves_a_member_out_is_found_out() -> None:
-    gets = {"a": {"orders": [0, 1]}, "b": {}, "c": {"orders": [2, 3]}}
-    _, found = check("kafka-python-stock", gets)
-    assert found.explanation == "its leader ignored 1 of 3 members"
+@pytest.mark.parametrize("client", ["java", "aiokafka-stock", "confluent", "kafka-python-stock"])
+def test_static_members_are_ordered_by_instance_id_for_every_client(client: str) -> None:
+    b_first = {"a": "z", "b": "y"}
+    assert check(client, {"a": HIGH, "b": LOW}, instances=b_first)[0] is CheckOutcome.MATCHED
+    outcome, found = check(client, {"a": LOW, "b": HIGH}, instances=b_first)
+    assert (outcome, found.explanation) == (CheckOutcome.UNEXPLAINED, None)
 
 
 def test_without_a_catalogue_nothing_is_checked() -> None:
     for gets in (ALL, {}):
         outcome, _ = check("java", {"a": gets}, catalogue=Catalogue(()))
         assert outcome is CheckOutcome.UNCHECKED
+
+
+def test_a_generation_with_a_member_that_does_not_decode_is_not_checked() -> None:
+    record = generation(1, had("a", ALL), reason="a byte is missing")
+    assert check_generation(record, RANGE, FOUR)[0] is CheckOutcome.UNCHECKED
 
 
 # The leader's view of the topics
