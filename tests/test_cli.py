@@ -10,14 +10,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import kafka_assignors
-from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import list_strategies, main
-from kafka_assignors_replay.replay_command import require_replay_extra
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
@@ -238,20 +237,24 @@ def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("package", "spark", "extra"),
+    ("package", "engine", "extra"),
     [
-        ("jinja2", False, "replay"),
-        ("pyspark", False, "spark"),
-        ("jinja2", True, "spark"),
-        ("confluent_kafka", True, "spark"),
+        ("jinja2", (), "replay"),
+        ("pyspark", (), "spark"),
+        ("jinja2", ("--engine", "spark"), "spark"),
+        ("confluent_kafka", ("--engine", "spark"), "spark"),
     ],
 )
 def test_the_extra_that_is_named_has_all_that_the_command_needs(
-    package: str, spark: bool, extra: str
+    package: str, engine: Sequence[str], extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remedy = rf'replay needs {package}: pip install "kafka-assignors\[cli,{extra}\]"'
-    with pytest.raises(UserError, match=remedy), require_replay_extra("replay", spark=spark):
-        raise ModuleNotFoundError(name=package)
+    class Lacking(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise ModuleNotFoundError(name=package)
+
+    monkeypatch.setitem(sys.modules, "kafka_assignors_replay.engine", Lacking("engine"))
+    remedy = f'replay needs {package}: pip install "kafka-assignors[cli,{extra}]"'
+    assert remedy in refusal("replay", tmp_path, "--strategy", "range", *engine)
 
 
 def test_a_strategy_that_ends_the_process_is_no_verdict(tmp_path: Path) -> None:

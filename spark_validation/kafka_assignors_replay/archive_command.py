@@ -7,7 +7,6 @@ import json
 import signal
 import threading
 from collections.abc import Iterator
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,9 +38,6 @@ Ctrl-C or SIGTERM writes what was read and ends, a second Ctrl-C ends at once.
 Exit codes: 0 done: with --once all is archived, otherwise a signal ended it; 2 it cannot run, and one line \
 on stderr says why; 130 a signal ended --once before all was archived.
 """
-
-_LINE_INTERVAL_S = 60.0
-"""The time between two lines of progress of a process that runs for months."""
 
 
 def archive(
@@ -85,20 +81,18 @@ def archive(
 
         from kafka_assignors_replay.archive.run import ArchiveOptions
 
-    result = _run(
-        ArchiveOptions(
-            path=to,
-            bootstrap_servers=address.bootstrap_servers,
-            once=once,
-            interval_seconds=interval,
-            max_offsets_per_batch=max_offsets,
-            client_config=address.config,
-            timeout_seconds=address.timeout_s,
-        )
+    asked = ArchiveOptions(
+        path=to,
+        bootstrap_servers=address.bootstrap_servers,
+        once=once,
+        interval_seconds=interval,
+        max_offsets_per_batch=max_offsets,
+        client_config=address.config,
+        timeout_seconds=address.timeout_s,
     )
+    result = _run(asked)
     if not is_stdout(json_file):
-        for line in _summary(result):
-            emit(line)
+        emit("\n".join(_summary(result)))
     write_document(json_file, json.dumps(result.to_json()))
     if once and not result.complete:
         raise KeyboardInterrupt
@@ -108,7 +102,7 @@ def _run(asked: ArchiveOptions) -> ArchiveResult:
     """Archive with progress on stderr, until all is archived or a signal ends it."""
     from kafka_assignors_replay.archive.run import run_archive
 
-    line_interval_s = None if asked.once else _LINE_INTERVAL_S
+    line_interval_s = None if asked.once else 60.0  # of a process that runs for months
     with (
         _stop_signals() as stop,
         ProgressReport("asking the cluster", delay_s=0.5, line_interval_s=line_interval_s) as progress,
@@ -125,23 +119,18 @@ def _run(asked: ArchiveOptions) -> ArchiveResult:
 def _stop_signals() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set; a second Ctrl-C interrupts."""
     stop = threading.Event()
-    told = False
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal told
-        if told and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        if not told:
-            # Assigned before `set`, which takes a lock that a second signal must not wait for.
-            told = True
-            stop.set()
+    def handle(*_: object) -> None:
+        # Before `set`, which takes a lock that a second signal must not wait for.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        stop.set()
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, handle) for number in numbers]
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
@@ -149,10 +138,8 @@ def _summary(result: ArchiveResult) -> Iterator[str]:
     counts = result.counts
     yield f"{result.path}: {result.topic} of cluster {result.cluster_id}, {result.partitions} partitions"
     yield f"archived: {counts.records} group records out of {counts.offsets} offsets"
-    yield (
-        f"left out: {counts.offset_commits} offset commits, {counts.without_key} records without a key; "
-        f"{counts.missing} offsets had no record"
-    )
+    left_out = f"{counts.offset_commits} offset commits, {counts.without_key} records without a key"
+    yield f"left out: {left_out}; {counts.missing} offsets had no record"
     if result.last_timestamp is not None:
         yield f"up to:    {result.last_timestamp.isoformat(timespec='seconds')}"
     if result.lag_offsets:

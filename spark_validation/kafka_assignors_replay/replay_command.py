@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,10 +19,9 @@ from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, note, sigterm_interrupts
 from kafka_assignors_cli.output_files import is_stdout, require_files, write_file, write_lines
 from kafka_assignors_replay.history.pause_model import PauseModel
+from kafka_assignors_replay.replay_tables import damage_lines, print_replay
+from kafka_assignors_replay.report.as_json import json_report_lines
 from kafka_assignors_replay.result import Mode, Progress, ReplayOptions, ReplayResult
-
-if TYPE_CHECKING:
-    from kafka_assignors_replay.engine import Choice
 
 EPILOG = f"""Examples:
 
@@ -146,15 +144,8 @@ def replay(
     asked = replay_options(context, names, map(Mode, modes))
     result = run_replay_with_progress(asked, "replay", engine)
     if not is_stdout(json_file):
-        from kafka_assignors_replay.replay_tables import print_replay
-
         print_replay(result)
     write_reports(result, html, json_file)
-
-
-def require_replay_extra(command: str, *, spark: bool) -> contextlib.AbstractContextManager[None]:
-    """`require_extra` for the extra `replay`, or for the extra `spark`, which contains it."""
-    return options.require_extra(command, *(("spark",) if spark else ("replay", "spark")))
 
 
 def replay_options(
@@ -173,7 +164,6 @@ def replay_options(
     if engine == "local":
         options.refuse(context, ("spark_config",), "with --engine local")
     config, properties = (given[name] and Path(given[name]) for name in ("command_config", "spark_config"))
-    client_config = options.client_config(config)
     if properties is not None and not properties.is_file():
         raise UserError(f"{properties}: there is no such file")
     return ReplayOptions(
@@ -184,7 +174,7 @@ def replay_options(
         groups=tuple(given["group"]) if given["group"] else None,
         strict=given["strict"],
         skip_corrupt=given["skip_corrupt"],
-        client_config=client_config,
+        client_config=options.client_config(config),
         timeout_seconds=given["timeout"] or options.TIMEOUT_S,
         spark_config=None if properties is None else str(properties.absolute()),
         pauses=_pauses(given["pause"] or ()),
@@ -213,17 +203,17 @@ def _pauses(given: Iterable[str]) -> PauseModel:
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
     """Run a replay for the user's `command`, with progress and the names of damaged files on stderr."""
 
-    def on_choice(choice: Choice) -> None:
-        note(f"engine: {choice.name} ({choice.why})")
-
     def on_progress(step: Progress) -> None:
         unit = f" {step.unit}" if step.total else ""
         progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total, unit)
 
-    with require_replay_extra(command, spark=engine == "spark"):
-        from kafka_assignors_replay.engine import OBJECTS
+    # The extra `spark` contains the extra `replay`.
+    with options.require_extra(command, "spark" if engine == "spark" else "replay", "spark"):
+        from kafka_assignors_replay.engine import OBJECTS, Choice
         from kafka_assignors_replay.replay import run_replay
-        from kafka_assignors_replay.replay_tables import damage_lines
+
+        def on_choice(choice: Choice) -> None:
+            note(f"engine: {choice.name} ({choice.why})")
 
         gc.set_threshold(OBJECTS)
         with sigterm_interrupts(), ProgressReport("starting", delay_s=0.5) as progress:
@@ -237,13 +227,11 @@ def require_reports(html: Path | None, *others: Path | None) -> None:
     """Fail before minutes of work if a report cannot be written."""
     require_files(html, *others)
     if html is not None:
-        with require_replay_extra("the report", spark=False):
+        with options.require_extra("the report", "replay"):
             import kafka_assignors_replay.report.as_html  # noqa: F401
 
 
 def write_reports(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
-    from kafka_assignors_replay.report.as_json import json_report_lines
-
     if html is not None:
         from kafka_assignors_replay.report.as_html import html_report
 

@@ -4,7 +4,7 @@ is seen. The reports have the figures of each group."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -19,7 +19,7 @@ from kafka_assignors_cli.console import (
     indented,
     printable,
 )
-from kafka_assignors_replay.history.measures import COLUMNS, Figure, Mode, Shown, Verdict
+from kafka_assignors_replay.history.measures import COLUMNS, Mode, Verdict
 from kafka_assignors_replay.report.findings import (
     find,
     headline,
@@ -32,10 +32,8 @@ from kafka_assignors_replay.report.findings import (
 )
 from kafka_assignors_replay.result import RECORDED, ReplayResult, TruthCheck
 
-_SHOWN_FINDINGS = 5
-_SHOWN_GROUPS_OF_FAILURES = 5
-_SHOWN_RECORDS = 5
-_SHOWN_FILES = 5
+_SHOWN = 5
+"""The most findings, failures of a strategy, records and files that are listed."""
 
 
 def print_replay(result: ReplayResult) -> None:
@@ -44,9 +42,10 @@ def print_replay(result: ReplayResult) -> None:
 
 
 def replay_renderables(result: ReplayResult) -> list[RenderableType]:
+    restored = restoring(result, leading_mode(result))
     return [
         _strategies(result),
-        *_notes(filter(None, [restoring(result, leading_mode(result))])),
+        *([Padding(Text(printable(restored)), (0, 0, 0, 1))] if restored else []),  # under the cells
         Text(),
         *_truth(result.truth),
         Text(_sample(result)),
@@ -57,47 +56,41 @@ def replay_renderables(result: ReplayResult) -> list[RenderableType]:
     ]
 
 
-def _notes(sentences: Iterable[str]) -> list[RenderableType]:
-    """Lines under a table, which begin where its cells do."""
-    return [Padding(Text(printable(each)), (0, 0, 0, 1)) for each in sentences]
-
-
 def _strategies(result: ReplayResult) -> FittedTable:
     """A strategy on each row: its moves in every mode, its other measures in the leading mode."""
     leading = leading_mode(result)
-    modes = [mode for mode in Mode if mode in result.options.modes]
-    figures = [(each, shown) for each, shown in COLUMNS if shown.on_terminal and each.name != "moved"]
     failures = any(verdict.failed for verdict in result.verdicts)
-    columns = [Column("strategy", ColumnKind.NAME)]
+    shown: list[tuple[Column, Mode, dict[str, str]]] = []  # with the format of each figure in the cell
+    modes = [mode for mode in Mode if mode in result.options.modes]
     for mode in modes:
-        # The leading mode shows the effect of a change of strategy.
         name = mode.value.replace("-", " ")  # a heading may break at a blank
-        columns.append(Column(f"{name}: moved", leave_out=0 if mode is leading else 4))
-        columns.append(Column("least", leave_out=2 if mode is leading else 5, label=f"{name}: least"))
-    columns += [
-        Column(shown.terminal_heading or shown.title, leave_out=shown.leave_out) for _, shown in figures
-    ]
-    columns += [Column("failed")] if failures else []
-    table = FittedTable(columns, "All groups together")
+        leads = mode is leading  # It shows the effect of a change of strategy.
+        least = Column("least", leave_out=2 if leads else 5, label=f"{name}: least")
+        shown.append((Column(f"{name}: moved", leave_out=0 if leads else 4), mode, {"moved": "{:,}"}))
+        shown.append((least, mode, {"least_moved": "{:,}"}))
+    for figure, each in COLUMNS:
+        if each.on_terminal and figure.name != "moved":
+            formats = {figure.name: each.terminal_format or each.format}
+            formats |= {each.beside: f"({each.format})"} if each.beside else {}
+            column = Column(each.terminal_heading or each.title, leave_out=each.leave_out)
+            shown.append((column, leading, formats))
+    columns = [Column("strategy", ColumnKind.NAME), *(column for column, *_ in shown)]
+    table = FittedTable([*columns, *([Column("failed")] if failures else [])], "All groups together")
     every = verdicts_by_group(total.verdict for mode in modes for total in totals(result, mode))
     for strategy, by_mode in every[""].items():
-        cells: list[str | Text] = [printable(strategy)]
-        for mode in modes:
-            own = by_mode.get(mode)
-            cells += [f"{own.moved:,}", f"{own.least_moved:,}"] if own and own.rebalances else ["–"] * 2
-        verdict = by_mode.get(leading)
-        cells += [_cell(verdict, figure, shown) for figure, shown in figures]
-        if failures and verdict is not None:
-            cells.append(Text(f"{verdict.failed}", style="bold red" if verdict.failed else ""))
-        table.add(cells, style="dim" if strategy == RECORDED else "")
+        cells: list[str | Text] = [_cell(by_mode.get(mode), formats) for _, mode, formats in shown]
+        if failures:
+            failed = by_mode[leading].failed
+            cells.append(Text(f"{failed}", style="bold red" if failed else ""))
+        table.add([printable(strategy), *cells], style="dim" if strategy == RECORDED else "")
     return table
 
 
-def _cell(verdict: Verdict | None, figure: Figure, shown: Shown) -> str:
-    if verdict is None or not verdict.rebalances or (value := getattr(verdict, figure.name)) is None:
+def _cell(verdict: Verdict | None, formats: Mapping[str, str]) -> str:
+    if verdict is None or not verdict.rebalances:
         return "–"
-    text = (shown.terminal_format or shown.format).format(value)
-    return f"{text} ({shown.format.format(getattr(verdict, shown.beside))})" if shown.beside else text
+    values = [getattr(verdict, name) for name in formats]
+    return "–" if None in values else " ".join(map(str.format, formats.values(), values))
 
 
 def _truth(truth: TruthCheck) -> Iterator[RenderableType]:
@@ -131,21 +124,20 @@ def _assigned_by_broker(result: ReplayResult) -> Iterator[RenderableType]:
 
 def _left_out(result: ReplayResult) -> list[RenderableType]:
     """Lines about the data that the figures above do not cover, if there is any."""
-    lines = [
-        *result.warnings,
-        *damage_lines(result),
-        *failure_lines(result.verdicts),
-        *_gap_lines(result),
-    ]
+    lines = [*result.warnings, *damage_lines(result), *failure_lines(result.verdicts), *_gap_lines(result)]
     return [Text("Excluded data"), *indented(lines), Text()] if lines else []
 
 
 def damage_lines(result: ReplayResult) -> Iterator[str]:
     """A line about the files that were left out, if there are any."""
     if result.damaged_files:
-        files = ", ".join(f"{each.file} ({each.reason})" for each in result.damaged[:_SHOWN_FILES])
-        more = ", …" if result.damaged_files > _SHOWN_FILES else ""
-        yield f"{counted(result.damaged_files, 'damaged file')} left out: {files}{more}"
+        files = _first([f"{each.file} ({each.reason})" for each in result.damaged], result.damaged_files)
+        yield f"{counted(result.damaged_files, 'damaged file')} left out: {files}"
+
+
+def _first(known: Sequence[str], count: int) -> str:
+    """The first of `count` things, of which some are known."""
+    return ", ".join([*known[:_SHOWN], *(["…"] if count > _SHOWN else [])])
 
 
 def failure_lines(verdicts: Iterable[Verdict]) -> Iterator[str]:
@@ -155,11 +147,11 @@ def failure_lines(verdicts: Iterable[Verdict]) -> Iterator[str]:
         if verdict.failed:
             failed[verdict.strategy, verdict.mode.value].append(verdict)
     for (strategy, mode), of_one in failed.items():
-        shown = of_one if len(of_one) <= _SHOWN_GROUPS_OF_FAILURES else of_one[:1]
-        if len(shown) < len(of_one):
+        if len(of_one) > _SHOWN:
             rebalances = counted(sum(verdict.failed for verdict in of_one), "rebalance")
             yield f"{strategy} failed in {rebalances} of {len(of_one):,} groups ({mode}); the first:"
-        for verdict in shown:
+            del of_one[1:]
+        for verdict in of_one:
             where = f"{counted(verdict.failed, 'rebalance')} of {verdict.group} ({mode})"
             yield f"{strategy} failed in {where}: {'; '.join(verdict.failures)}"
 
@@ -167,33 +159,26 @@ def failure_lines(verdicts: Iterable[Verdict]) -> Iterator[str]:
 def _gap_lines(result: ReplayResult) -> Iterator[str]:
     history = result.history
     if result.undecodable:
-        records = ", ".join(
-            f"{record.partition}/{record.offset} ({record.reason})"
-            for record in result.undecodable[:_SHOWN_RECORDS]
-        )
-        more = ", …" if history.undecodable > _SHOWN_RECORDS else ""
-        yield f"{counted(history.undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
-    if history.other_records:
-        yield f"{counted(history.other_records, 'record')} of share or streams groups, or of other topics"
-    if history.duplicates:
-        yield f"{counted(history.duplicates, 'record')} found again at the same partition and offset"
-    for reason, count in sorted(reasons_not_replayed(result.groups).items()):
-        yield f"{counted(count, 'rebalance')} not replayed: {reason}"
+        places = [f"{each.partition}/{each.offset} ({each.reason})" for each in result.undecodable]
+        records = counted(history.undecodable, "undecodable record")
+        yield f"{records}, by partition/offset: {_first(places, history.undecodable)}"
+    reasons = sorted(reasons_not_replayed(result.groups).items())
     inferred = sorted({topic for group in result.groups for topic in group.inferred_topics})
-    if inferred:
-        topics = ", ".join(inferred)
-        yield f"partition counts inferred from the assignments, for lack of a catalogue entry: {topics}"
-    if history.skipped_numbers:
-        skipped = counted(history.skipped_numbers, "generation number")
-        yield f"{skipped} without a record; the replay never bridges a gap"
-    if history.clock_jumps:
-        yield (
-            f"{counted(history.clock_jumps, 'generation')} with an earlier timestamp than the one before (a "
-            "clock was set back): the replay orders records by offset"
-        )
-    if made_again := sum(group.incarnations - 1 for group in result.groups):
-        times = counted(made_again, "time")
-        yield f"{times} a group was deleted and created again: each life of a group is replayed on its own"
+    topics = _first(inferred, len(inferred))
+    lacking = f"without a catalogue entry, whose partition counts are inferred from assignments: {topics}"
+    clock = "(a clock was set back): the replay orders records by offset"
+    lives = "a group was deleted and created again: each life of a group is replayed on its own"
+    for count, noun, said in (
+        (history.other_records, "record", "of share or streams groups, or of other topics"),
+        (history.duplicates, "record", "found again at the same partition and offset"),
+        *((count, "rebalance", f"not replayed: {reason}") for reason, count in reasons),
+        (len(inferred), "topic", lacking),
+        (history.skipped_numbers, "generation number", "without a record; the replay never bridges a gap"),
+        (history.clock_jumps, "generation", f"with an earlier timestamp than the one before {clock}"),
+        (sum(group.incarnations - 1 for group in result.groups), "time", lives),
+    ):
+        if count:
+            yield f"{counted(count, noun)} {said}"
 
 
 def _verdict(result: ReplayResult) -> Iterator[RenderableType]:
@@ -205,9 +190,9 @@ def _verdict(result: ReplayResult) -> Iterator[RenderableType]:
         f"replayed in {result.seconds:.0f} s. {headline(found)} ({leading_mode(result).value})"
     )
     yield Text(f"{head}; the largest savings:" if suggested else f"{head}.", style="bold")
-    for finding in suggested[:_SHOWN_FINDINGS]:
+    for finding in suggested[:_SHOWN]:
         text = Text(printable(finding.group), style="bold")
         text.append(f": {printable(sentence(finding))}", style="not bold")
         yield Padding(text, (0, 0, 0, 2))
-    if (more := len(suggested) - _SHOWN_FINDINGS) > 0:
+    if (more := len(suggested) - _SHOWN) > 0:
         yield from indented([f"and {counted(more, 'more group')}: --report and --json have them all"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from pyarrow import fs
 
 from kafka_assignors.group import Topic
 from kafka_assignors_confluent.topic_metadata import LiveTopic, TopicIdentity
+from kafka_assignors_replay import archive_command
 from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.folder import Archive, ArchiveError, Folder, Place
 from kafka_assignors_replay.archive.run import ArchiveOptions, run_archive
@@ -414,3 +416,17 @@ def test_the_catalogue_has_a_row_for_every_change_and_no_other(tmp_path: Path) -
     assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),), "id")
     assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")), "id")
     assert catalogue.entries("u") == (Topic("u", 1, None, "id"),)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_the_archiver_to_stop_and_ctrl_c_after_it_interrupts(first: signal.Signals) -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    with archive_command._stop_signals() as stop:
+        assert not stop.is_set()
+        signal.raise_signal(first)
+        assert stop.is_set()
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert [signal.getsignal(number) for number in numbers] == before

@@ -57,3 +57,12 @@ def test_a_strategy_that_fails_in_many_groups_takes_two_lines() -> None:
     )
     assert second.startswith(f"{failed.strategy} failed in 2 rebalances of group-0 ({failed.mode.value}): ")
     assert len(list(failure_lines(many[:5]))) == 5
+
+
+def test_of_many_topics_without_a_catalogue_entry_the_first_are_named() -> None:
+    made = sample()
+    first, *others = made.groups
+    inferred = replace(first, inferred_topics=tuple(f"topic-{number}" for number in range(7)))
+    shown = rendered(replay_renderables(replace(made, groups=(inferred, *others))), 200)
+    assert "  7 topics without a catalogue entry, whose partition counts are inferred" in shown
+    assert "topic-0, topic-1, topic-2, topic-3, topic-4, …" in shown
