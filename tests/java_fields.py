@@ -20,7 +20,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    UnknownKey,
     decode_group_metadata,
     decode_key,
 )
@@ -125,7 +124,7 @@ def _record_key_fields(data: bytes) -> Fields:
         return {"group": key.group, "topic": key.topic, "partition": key.partition}
     if isinstance(key, GroupMetadataKey):
         return {"group": key.group}
-    if isinstance(key, UnknownKey):
+    if key is None:
         return {}
     named = {"memberId": key.member_id, "regularExpression": key.regular_expression}
     return {"groupId": key.group} | {name: value for name, value in named.items() if value is not None}

@@ -14,7 +14,6 @@ from compat_tests.support.group_records import RecordWriter
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMember,
-    ConsumerGroupMemberState,
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,
@@ -30,7 +29,8 @@ Fields = dict[str, Any]
 UNREAD = frozenset(
     {
         *("assignmentEpochs", "assignmentTimestamp", "classicMemberMetadata", "partitionMetadata"),
-        *("timestamp", "version"),
+        *("memberEpoch", "previousMemberEpoch", "state", "assignedPartitions", "partitionsPendingRevocation"),
+        *("rebalanceTimeoutMs", "timestamp", "version"),
     }
 )
 
@@ -42,55 +42,31 @@ def read_fields(fields: Any) -> Any:
     return [read_fields(each) for each in fields] if isinstance(fields, list) else fields
 
 
-_VALUES: Mapping[ConsumerGroupRecord, tuple[type, Mapping[str, str]]] = {
-    ConsumerGroupRecord.METADATA: (GroupEpoch, {"epoch": "epoch", "metadataHash": "metadata_hash"}),
-    ConsumerGroupRecord.PARTITION_METADATA: (PartitionMetadata, {"topics": "topics"}),
-    ConsumerGroupRecord.MEMBER_METADATA: (
-        ConsumerGroupMember,
-        {
-            "instanceId": "instance_id",
-            "rackId": "rack",
-            "clientId": "client_id",
-            "clientHost": "client_host",
-            "subscribedTopicNames": "topics",
-            "subscribedTopicRegex": "regular_expression",
-            "rebalanceTimeoutMs": "rebalance_timeout_ms",
-            "serverAssignor": "assignor",
-        },
-    ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: (TargetAssignmentEpoch, {"assignmentEpoch": "epoch"}),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: (TargetAssignment, {"topicPartitions": "partitions"}),
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: (
-        CurrentAssignment,
-        {
-            "memberEpoch": "epoch",
-            "previousMemberEpoch": "previous_epoch",
-            "state": "state",
-            "assignedPartitions": "assigned",
-            "partitionsPendingRevocation": "pending_revocation",
-        },
-    ),
-    ConsumerGroupRecord.REGULAR_EXPRESSION: (ResolvedRegularExpression, {"topics": "topics"}),
+_RECORDS: Mapping[type, ConsumerGroupRecord] = {
+    GroupEpoch: ConsumerGroupRecord.METADATA,
+    PartitionMetadata: ConsumerGroupRecord.PARTITION_METADATA,
+    ConsumerGroupMember: ConsumerGroupRecord.MEMBER_METADATA,
+    TargetAssignmentEpoch: ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA,
+    TargetAssignment: ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
+    CurrentAssignment: ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
+    ResolvedRegularExpression: ConsumerGroupRecord.REGULAR_EXPRESSION,
 }
-"""The class of each kind of value, and its attributes by Java's names."""
 
 
-def consumer_group_fields(value: ConsumerGroupValue) -> Fields:
+def consumer_group_fields(value: ConsumerGroupValue | TopicMetadata) -> Fields:
     """The fields of a decoded value."""
-    attributes = _VALUES[_record_of(value)][1]
-    fields = {name: _as_in_java(getattr(value, at)) for name, at in attributes.items()}
+    fields = {_in_java(name): _as_in_java(field) for name, field in value._asdict().items()}
     return {name: field for name, field in fields.items() if (name, field) != ("metadataHash", 0)}
 
 
-def _record_of(value: ConsumerGroupValue) -> ConsumerGroupRecord:
-    return next(record for record, (kind, _) in _VALUES.items() if isinstance(value, kind))
+def _in_java(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _as_in_java(value: Any) -> Any:
-    if isinstance(value, ConsumerGroupMemberState):
-        return int(value)
     if isinstance(value, TopicMetadata):
-        return {"topicId": value.topic_id, "topicName": value.topic, "numPartitions": value.partitions}
+        return consumer_group_fields(value)
     if isinstance(value, Mapping):
         return [{"topicId": topic_id, "partitions": [*numbers]} for topic_id, numbers in value.items()]
     return [_as_in_java(each) for each in value] if isinstance(value, tuple) else value
@@ -98,11 +74,18 @@ def _as_in_java(value: Any) -> Any:
 
 def encode_consumer_group_value(value: ConsumerGroupValue) -> bytes:
     """The bytes of a value; fields that it lacks have the values of a new member on a new broker."""
-    record, fields = _record_of(value), consumer_group_fields(value)
+    record, fields = _RECORDS[type(value)], consumer_group_fields(value)
     for topic in fields["topics"] if isinstance(value, PartitionMetadata) else ():
         topic["partitionMetadata"] = []
-    unread = {
-        ConsumerGroupRecord.MEMBER_METADATA: {"classicMemberMetadata": None},
+    unread: Mapping[ConsumerGroupRecord, Fields] = {
+        ConsumerGroupRecord.MEMBER_METADATA: {"rebalanceTimeoutMs": 60_000, "classicMemberMetadata": None},
+        ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: {
+            "memberEpoch": 0,
+            "previousMemberEpoch": 0,
+            "state": 0,
+            "assignedPartitions": [],
+            "partitionsPendingRevocation": [],
+        },
         ConsumerGroupRecord.REGULAR_EXPRESSION: {"version": 1, "timestamp": 1},
     }
     return encode_consumer_group_fields(record, fields | unread.get(record, {}))

@@ -69,13 +69,7 @@ UNKNOWN = (bytes([9, 3]) + b"new").hex()
             ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
             f"0000 00000007 00000006 01 02 {TOPIC_ID} 02 00000000 02 0005 02 00000007 {UNKNOWN}"
             f"02 {TOPIC_ID} 02 00000001 00 01 {UNKNOWN}",
-            kip848_records.CurrentAssignment(
-                7,
-                6,
-                kip848_records.ConsumerGroupMemberState.UNREVOKED_PARTITIONS,
-                {TOPIC: (0,)},
-                {TOPIC: (1,)},
-            ),
+            kip848_records.CurrentAssignment(),
         ),
         (
             ConsumerGroupRecord.REGULAR_EXPRESSION,
@@ -98,10 +92,3 @@ def test_a_topic_that_is_named_twice_is_refused() -> None:
             ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, bytes.fromhex(f"0000 03 {topic} {topic} 00")
         )
     assert (error.value.field, error.value.offset) == ("topic_partitions[1].topic_id", 21)
-
-
-def test_a_state_that_this_release_does_not_know_reads_as_unknown() -> None:
-    data = bytes.fromhex("0000 00000007 00000006 05 01 01 00")
-    value = kip848_records.decode_consumer_group_value(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, data)
-    assert isinstance(value, kip848_records.CurrentAssignment)
-    assert value.state is kip848_records.ConsumerGroupMemberState.UNKNOWN

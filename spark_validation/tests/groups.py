@@ -51,12 +51,11 @@ def new_member(
     instance: str | None = None,
     pattern: str | None = None,
     assignor: str | None = None,
-    rebalance_timeout_ms: int = 60_000,
     client: str = "java",
 ) -> kip848_records.ConsumerGroupMember:
     """A member of a KIP-848 group, as it describes itself."""
     return kip848_records.ConsumerGroupMember(
-        instance, None, client, "/127.0.0.1", tuple(topics), pattern, rebalance_timeout_ms, assignor
+        instance, None, client, "/127.0.0.1", tuple(topics), pattern, assignor
     )
 
 
@@ -173,16 +172,9 @@ class Log:
         resolved = kip848_records.ResolvedRegularExpression(topics)
         return self.part(group, ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern=pattern)
 
-    def reaches(
-        self,
-        group: str,
-        member_id: str,
-        epoch: int,
-        share: Partitions | None = None,
-        state: kip848_records.ConsumerGroupMemberState = kip848_records.ConsumerGroupMemberState.STABLE,
-    ) -> Log:
-        """Append that a member reaches an epoch with these partitions."""
-        value = kip848_records.CurrentAssignment(epoch, epoch, state, by_id(share or {}))
+    def progresses(self, group: str, member_id: str) -> Log:
+        """Append that a member has come further."""
+        value = kip848_records.CurrentAssignment()
         return self.part(group, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, value, member_id)
 
     def removes(self, group: str, *member_ids: str) -> Log:

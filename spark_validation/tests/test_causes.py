@@ -134,19 +134,6 @@ CAUSES: dict[str, tuple[tuple[Generation, ...], tuple[Cause, ...]]] = {
     "it shows a loss": ((FIRST, one(4, A, B, skipped=2, shows_loss=True)), (Cause.UNKNOWN,)),
     "skipped numbers alone": ((FIRST, generation(4, A, B, skipped=2)), (Cause.JOIN,)),
 }
-for cause in (Cause.EXPIRY, Cause.POLL_INTERVAL):
-    CAUSES |= {
-        f"{cause.value} of one": ((BROKERS, of_broker(generation(3, A), (cause, "b"))), (cause,)),
-        f"{cause.value} and a departure": (
-            (BROKERS, of_broker(generation(3), (cause, "b"))),
-            (Cause.DEPARTURE, cause),
-        ),
-        # It joined and left between the two generations.
-        f"{cause.value} of one in between": (
-            (BROKERS, of_broker(generation(4, A, B), (cause, "c"))),
-            (cause,),
-        ),
-    }
 
 
 def causes(*records: Generation, catalogue: Catalogue = GROWN) -> tuple[Cause, ...]:

@@ -151,7 +151,7 @@ def forged() -> Log:
     for number in (LEAST, -1, 0, MOST):
         of_kip848 = f"epoch {number}"
         log.assigns(of_kip848, number, {"m": {"orders": [LEAST, 0, 0, MOST]}}, m=new_member())
-        log.reaches(of_kip848, "m", number, {"orders": [0]})
+        log.progresses(of_kip848, "m")
     for record in ConsumerGroupRecord:
         of_member = "m" if b"m" in bytes([record]) or record in (5, 7, 8) else None
         key = ConsumerGroupKey(record, f"part {record:d}", of_member, "x" if record == 16 else None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -16,17 +15,12 @@ from kafka_assignors.group import Topic
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_replay.history import kip848_fold
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
-from kafka_assignors_replay.history.kip848_records import (
-    ConsumerGroupMemberState,
-    PartitionMetadata,
-    TopicMetadata,
-)
+from kafka_assignors_replay.history.kip848_records import PartitionMetadata, TopicMetadata
 from kafka_assignors_replay.history.rebalances import Cause, Generation
 from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows
 from spark_validation.tests.folding import History, history_of, raw_rows, sums_of
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, Partitions, member, new_member, topic_id
 
-AWAY = -2
 PAYMENTS = {"payments": [0, 1]}
 BOTH_TOPICS = ("orders", "payments")
 WITH = {"a": LOW, "b": HIGH}
@@ -79,7 +73,7 @@ def epochs(log: Log, topics: Catalogue = ORDERS) -> list[Epoch]:
 
 def settled(log: Log | None = None) -> Log:
     """A group of a and b in epoch 3."""
-    log = (log or Log()).assigns("g", 2, {"a": ALL}, a=NEW).reaches("g", "a", 2, ALL)
+    log = (log or Log()).assigns("g", 2, {"a": ALL}, a=NEW).progresses("g", "a")
     return log.assigns("g", 3, WITH, b=NEW)
 
 
@@ -91,8 +85,8 @@ def joining(epoch: int, name: str) -> Log:
 def pods() -> Log:
     """A static member that returns with another subscription, which makes a further epoch."""
     a, b = (new_member(instance=f"pod-{number}") for number in range(2))
-    log = Log().assigns("g", 2, WITH, a=a, b=b).reaches("g", "a", AWAY, LOW).removes("g", "a")
-    log.describes("g", "a2", a).target("g", "a2", LOW).reaches("g", "a2", 2, LOW)
+    log = Log().assigns("g", 2, WITH, a=a, b=b).progresses("g", "a").removes("g", "a")
+    log.describes("g", "a2", a).target("g", "a2", LOW).progresses("g", "a2")
     other = new_member(["payments"], instance="pod-0")
     return log.assigns("g", 3, {"a2": PAYMENTS, "b": ALL}, a2=other)
 
@@ -180,12 +174,16 @@ STORIES: dict[str, tuple[Log, list[Epoch]]] = {
         ],
     ),
     "without a record of an epoch, members count once they are heard of again": (
-        settled().assigns("g", 6, {"a": LOW}).reaches("g", "b", 6, HIGH).assigns("g", 7, {}),
+        settled().assigns("g", 6, {"a": LOW}).progresses("g", "b").assigns("g", 7, {}),
         [Epoch(6, WITH, kip848_fold.UNPROVEN, lost=2), Epoch(7, WITH)],
     ),
     "a member's description is missing": (
         settled().assigns("g", 4, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}}),
         [Epoch(4, {"a": LOW, "b": {"orders": [2]}}, kip848_fold.WITHOUT_METADATA)],
+    ),
+    "and it leaves": (
+        settled().assigns("g", 4, {"c": {}}).removes("g", "c").assigns("g", 5, {}),
+        [Epoch(4, WITH, kip848_fold.WITHOUT_METADATA), Epoch(5, WITH)],
     ),
     "a record that does not decode counts until it is written anew": (
         broken(),
@@ -240,25 +238,6 @@ def test_the_assignor_is_that_of_most_members_if_the_records_show_it(
     assert fold(Log().assigns("g", 2, {"m0": ALL}, **members))[0].protocol == protocol
 
 
-@pytest.mark.parametrize(
-    ("waited", "state", "facts"),
-    [
-        (30, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ((Cause.POLL_INTERVAL, "a"),)),
-        (29, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ()),
-        (32, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ()),
-        (30, ConsumerGroupMemberState.STABLE, ()),
-    ],
-)
-def test_a_member_that_does_not_revoke_in_time_is_told_by_the_time(
-    waited: int, state: ConsumerGroupMemberState, facts: tuple[tuple[str, str], ...]
-) -> None:
-    log = Log().assigns("g", 2, WITH, a=new_member(rebalance_timeout_ms=30_000), b=NEW)
-    asked = log.reaches("g", "a", 2, LOW, state).records[-1]["timestamp"]
-    for record in log.removes("g", "a").records[-3:]:
-        record["timestamp"] = asked + timedelta(seconds=waited)
-    assert fold(log.assigns("g", 3, {"b": ALL}))[-1].facts == facts
-
-
 # Groups that change their protocol, or end.
 
 
@@ -274,7 +253,7 @@ def story() -> Log:
     log.generation("g", 7, member("a", gets=ALL))
 
     log.assigns("again", 2, {"x": ALL}, x=NEW)
-    log.reaches("again", "x", 2, ALL, ConsumerGroupMemberState.UNRELEASED_PARTITIONS).removes("again", "x")
+    log.progresses("again", "x").removes("again", "x")
     log.epoch("again", 3, 0).deletes("again").assigns("again", 2, {"y": ALL}, y=NEW)
     return log.generation("old", 1, member("m", gets=ALL))
 
@@ -376,7 +355,7 @@ def test_groups_of_a_real_broker_are_what_was_done_to_them() -> None:
         *[(3, "departure+migration"), (4, "migration"), (5, "departure"), (6, "departure")],
     ]
     assert causes_in("pods") == [
-        *[(2, "join"), (3, "join"), (3, "static-replacement"), (4, "partitions-added"), (5, "expiry")],
+        *[(2, "join"), (3, "join"), (3, "static-replacement"), (4, "partitions-added"), (5, "departure")],
     ]
     assert causes_in("patterns") == [(2, "join"), (3, "pattern"), (4, "departure")]
     assert causes_in("again") == [

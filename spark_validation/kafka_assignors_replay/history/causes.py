@@ -6,13 +6,11 @@ across lost records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.rebalances import Cause, Generation, partitions_of
-
-_PLACES: Mapping[Cause, int] = {cause: place for place, cause in enumerate(Cause)}
 
 
 @dataclass(slots=True)
@@ -37,7 +35,7 @@ class CauseFinder:
         if grown:
             found.add(Cause.PARTITIONS_ADDED)
             found.discard(Cause.TOPICS)
-        return tuple(sorted(found, key=_PLACES.__getitem__)) or (Cause.UNKNOWN,)
+        return tuple(cause for cause in Cause if cause in found) or (Cause.UNKNOWN,)
 
     def _grown(self, record: Generation) -> bool:
         """Whether a topic has more partitions than in any record before, as the catalogue confirms."""
@@ -97,9 +95,6 @@ def _of_members(before: Generation, record: Generation) -> Iterator[Cause]:
         elif old.topics != new.topics and set(old.topics) != set(new.topics):
             is_resolved = (Cause.PATTERN, new.pattern) in record.facts
             yield Cause.PATTERN if is_resolved else Cause.SUBSCRIPTION
-    for fact, subject in record.facts:
-        if fact in (Cause.EXPIRY, Cause.POLL_INTERVAL):
-            gone.pop(subject, None)
     if gone:
         yield Cause.DEPARTURE
 

@@ -53,9 +53,9 @@ class RecordReader(Reader):
             raise self.error("version", 0, f"{version} is not known: this reads {known}")
         return version
 
-    def skip_tagged_fields(self) -> None:
-        """Tagged fields that this version does not know: read over, within their bounds."""
-        for _ in self.tagged_fields("tagged_fields"):
+    def end_struct(self) -> None:
+        """Read over the tagged fields that end a struct of a flexible version: none of them is known."""
+        for _ in self.tagged_fields("tagged_fields") if self.flexible else ():
             pass
 
     def last_members(self, version: int) -> tuple[GroupMember, ...] | None:
@@ -138,38 +138,31 @@ class ConsumerGroupKey(NamedTuple):
     regular_expression: str | None = None
 
 
-class UnknownKey(NamedTuple):
-    """None of the above: share and streams groups, or a newer kind."""
+RecordKey = OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey
 
-    type: int
-
-
-RecordKey = OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | UnknownKey
+_CONSUMER_GROUP_KINDS = frozenset(ConsumerGroupRecord)
+_SUBJECTS = {5: "member_id", 7: "member_id", 8: "member_id", 16: "regular_expression"}
+"""What the key of a KIP-848 group names besides the group, by the kind of the record."""
 
 
-def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
-    """The decoded key; `ProtocolError` if the bytes do not follow their schema."""
+def decode_key(data: bytes | bytearray | memoryview) -> RecordKey | None:
+    """The decoded key, None of share and streams groups or of a newer kind; `ProtocolError` if the bytes do
+    not follow their schema."""
     reader = RecordReader(data, "record key")
     kind = reader.int16("type")
     key: RecordKey
-    last = "group"
     if kind in (0, 1):
-        key = OffsetCommitKey(reader.string("group"), reader.string("topic"), reader.int32("partition"), kind)
         last = "partition"
+        key = OffsetCommitKey(reader.string("group"), reader.string("topic"), reader.int32(last), kind)
     elif kind == 2:
-        key = GroupMetadataKey(reader.string("group"))
-    elif kind in (3, 4, 6):
-        key = ConsumerGroupKey(ConsumerGroupRecord(kind), reader.string("group_id"))
-        last = "group_id"
-    elif kind in (5, 7, 8):
-        last = "member_id"
-        key = ConsumerGroupKey(ConsumerGroupRecord(kind), reader.string("group_id"), reader.string(last))
-    elif kind == 16:
-        last = "regular_expression"
-        group = reader.string("group_id")
-        key = ConsumerGroupKey(ConsumerGroupRecord(kind), group, regular_expression=reader.string(last))
+        last = "group"
+        key = GroupMetadataKey(reader.string(last))
+    elif kind in _CONSUMER_GROUP_KINDS:
+        group, last = reader.string("group_id"), _SUBJECTS.get(kind, "group_id")
+        subject = {last: reader.string(last)} if kind in _SUBJECTS else {}
+        key = ConsumerGroupKey(ConsumerGroupRecord(kind), group, **subject)
     else:
-        return UnknownKey(kind)
+        return None
     reader.finish(last)
     return key
 
@@ -177,9 +170,8 @@ def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
 _NEWEST_VERSION = 4
 _FIRST_FLEXIBLE_VERSION = 4
 
-# Three strings, the session timeout and two byte arrays, in version 0.
-_SMALLEST_MEMBER_BYTES = 2 + 2 + 2 + 4 + 4 + 4
-_SMALLEST_FLEXIBLE_MEMBER_BYTES = 4 * 1 + 2 * 4 + 2 * 1 + 1
+# Four strings, two timeouts, two byte arrays and the tagged fields of a flexible version; others take more.
+_SMALLEST_MEMBER_BYTES = 4 * 1 + 2 * 4 + 2 * 1 + 1
 
 
 class GroupMember(NamedTuple):
@@ -218,18 +210,17 @@ def decode_group_metadata(data: bytes | bytearray | memoryview) -> GroupMetadata
     """The generation in the value of a record; `ProtocolError` if the bytes do not follow the schema."""
     reader = RecordReader(data, "group metadata")
     version = reader.version(_NEWEST_VERSION)
-    flexible = reader.flexible = version >= _FIRST_FLEXIBLE_VERSION
+    reader.flexible = version >= _FIRST_FLEXIBLE_VERSION
     protocol_type = reader.string("protocol_type")
     generation = reader.int32("generation")
     protocol, leader = reader.nullable_string("protocol"), reader.nullable_string("leader")
     state_timestamp_ms = reader.int64("current_state_timestamp") if version >= 2 else -1
-    members = None if flexible else reader.last_members(version)
+    members = None if reader.flexible else reader.last_members(version)
     if members is None:
-        smallest = _SMALLEST_FLEXIBLE_MEMBER_BYTES if flexible else _SMALLEST_MEMBER_BYTES
-        members = tuple([_read_member(reader, version) for _ in reader.items("members", smallest)])
-        if flexible:
-            reader.skip_tagged_fields()
-        reader.finish("tagged_fields" if flexible else "members")
+        items = reader.items("members", _SMALLEST_MEMBER_BYTES)
+        members = tuple([_read_member(reader, version) for _ in items])
+        reader.end_struct()
+        reader.finish("tagged_fields" if reader.flexible else "members")
     return GroupMetadata(version, protocol_type, generation, protocol, leader, members, state_timestamp_ms)
 
 
@@ -240,8 +231,7 @@ def _read_member(reader: RecordReader, version: int) -> GroupMember:
     rebalance_timeout_ms = reader.int32("rebalance_timeout") if version >= 1 else -1
     session_timeout_ms = reader.int32("session_timeout")
     data = reader.byte_array("subscription"), reader.byte_array("assignment")
-    if reader.flexible:
-        reader.skip_tagged_fields()
+    reader.end_struct()
     return GroupMember(
         member_id, client_id, client_host, session_timeout_ms, *data, rebalance_timeout_ms, instance_id
     )

@@ -8,32 +8,14 @@ for are read, so that broken ones are found, and dropped. Topics are named by th
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord, RecordReader
 
-LEFT_TO_RETURN = -2
-"""The epoch of a static member that is away: its instance id and its share are kept for it."""
-
 Partitions = Mapping[str, "tuple[int, ...]"]
 """Partitions by topic id."""
-
-
-class ConsumerGroupMemberState(enum.IntEnum):
-    """What a member is doing on its way to its target assignment; UNKNOWN in any other state, as in Kafka."""
-
-    STABLE = 0
-    UNREVOKED_PARTITIONS = 1
-    UNRELEASED_PARTITIONS = 2
-    UNKNOWN = 127
-
-    @classmethod
-    def _missing_(cls, value: object) -> ConsumerGroupMemberState:
-        return cls.UNKNOWN
 
 
 class GroupEpoch(NamedTuple):
@@ -51,8 +33,8 @@ class TopicMetadata(NamedTuple):
     """A topic in `PartitionMetadata`."""
 
     topic_id: str
-    topic: str
-    partitions: int
+    topic_name: str
+    num_partitions: int
 
 
 class PartitionMetadata(NamedTuple):
@@ -67,45 +49,33 @@ class PartitionMetadata(NamedTuple):
 class ConsumerGroupMember(NamedTuple):
     """ConsumerGroupMemberMetadata: a member as it described itself.
 
-    `regular_expression` is None or empty where it subscribes by names alone. `rebalance_timeout_ms` is how
-    long it may take to revoke; -1 for unknown. `assignor` is the server assignor that it asks for, None for
-    the broker's default.
+    `subscribed_topic_regex` is None or empty where it subscribes by names alone. `server_assignor` is the one
+    that it asks for, None for the broker's default.
     """
 
     instance_id: str | None
-    rack: str | None
+    rack_id: str | None
     client_id: str
     client_host: str
-    topics: tuple[str, ...]
-    regular_expression: str | None = None
-    rebalance_timeout_ms: int = -1
-    assignor: str | None = None
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
 
 
 class TargetAssignmentEpoch(NamedTuple):
     """ConsumerGroupTargetAssignmentMetadata: the target assignment is complete, and of this group epoch."""
 
-    epoch: int
+    assignment_epoch: int
 
 
 class TargetAssignment(NamedTuple):
     """ConsumerGroupTargetAssignmentMember: the target partitions of a member."""
 
-    partitions: Partitions
+    topic_partitions: Partitions
 
 
 class CurrentAssignment(NamedTuple):
-    """ConsumerGroupCurrentMemberAssignment: how far a member has come.
-
-    `epoch` is the group epoch that it has reached, or `LEFT_TO_RETURN`. `assigned` it may consume,
-    `pending_revocation` it has to revoke before it goes on to the next epoch.
-    """
-
-    epoch: int
-    previous_epoch: int
-    state: ConsumerGroupMemberState
-    assigned: Partitions
-    pending_revocation: Partitions = MappingProxyType({})
+    """ConsumerGroupCurrentMemberAssignment: how far a member has come. It shows that the member is there."""
 
 
 class ResolvedRegularExpression(NamedTuple):
@@ -142,13 +112,14 @@ _Read = Callable[[RecordReader, str], Any]
 
 
 def _struct(kind: type[Any], tagged: tuple[str, _Read] | None = None, **fields: _Read) -> _Read:
-    """Reads a named tuple from these fields; those beyond its own are dropped. `tagged` has the tag 0."""
+    """Reads a named tuple from these fields; those that it lacks are dropped. `tagged` has the tag 0."""
 
     def read(reader: RecordReader, _: str) -> Any:
-        values = [read_field(reader, name) for name, read_field in fields.items()]
-        tags = reader.tagged_fields("tagged_fields")
-        values.extend(tagged[1](reader, tagged[0]) for tag in tags if tag == 0 and tagged)
-        return kind(*values[: len(kind._fields)])
+        values = {name: read_field(reader, name) for name, read_field in fields.items()}
+        for tag in reader.tagged_fields("tagged_fields"):
+            if tag == 0 and tagged:
+                values[tagged[0]] = tagged[1](reader, tagged[0])
+        return kind(**{name: values[name] for name in kind._fields if name in values})
 
     return read
 
@@ -168,10 +139,9 @@ def _partitions(reader: RecordReader, field: str, *, with_epochs: bool = False) 
             raise reader.error("topic_id", start, f"{topic_id} is there twice")
         partitions[topic_id] = reader.int32s("partitions")
         for tag in reader.tagged_fields("tagged_fields"):
-            if tag == 0 and with_epochs and not reader.starts_with(_NULL):
-                reader.int32s("assignment_epochs")
-            elif tag == 0 and with_epochs:
-                reader.uvarint("assignment_epochs")
+            if tag == 0 and with_epochs:
+                read_epochs = reader.uvarint if reader.starts_with(b"\0") else reader.int32s
+                read_epochs("assignment_epochs")
     return partitions
 
 
@@ -181,15 +151,10 @@ def _classic_member(reader: RecordReader, field: str) -> None:
         _CLASSIC_MEMBER(reader, field)
 
 
-def _state(reader: RecordReader, field: str) -> ConsumerGroupMemberState:
-    return ConsumerGroupMemberState(reader.int8(field))
-
-
 class _Dropped(NamedTuple):
     """What a replay has no use for; it is read, so that broken bytes are found."""
 
 
-_NULL = b"\0"
 _int32, _int64 = RecordReader.int32, RecordReader.int64
 _string, _nullable, _strings = RecordReader.string, RecordReader.nullable_string, RecordReader.strings
 
@@ -231,7 +196,7 @@ _SCHEMAS: Mapping[ConsumerGroupRecord, _Read] = {
         CurrentAssignment,
         member_epoch=_int32,
         previous_member_epoch=_int32,
-        state=_state,
+        state=RecordReader.int8,
         assigned_partitions=_assigned,
         partitions_pending_revocation=_assigned,
     ),

@@ -51,9 +51,7 @@ class Cause(str, enum.Enum):
 
     CREATED = "created"
     JOIN = "join"
-    DEPARTURE = "departure"  # left or removed: the records of a classic group do not show which
-    EXPIRY = "expiry"
-    POLL_INTERVAL = "poll-interval"
+    DEPARTURE = "departure"  # left or removed
     STATIC_REPLACEMENT = "static-replacement"
     SUBSCRIPTION = "subscription"
     PATTERN = "pattern"
@@ -72,14 +70,13 @@ class Generation:
     group's life as `history.generations` finds it. From then on nothing changes it.
 
     Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
-    says why a member does not decode. `lost` counts the
-    undecodable records and the missing epochs right before the generation, and `problem` says why members or
-    partitions may be missing in it. `shows_loss` says that a record before it is missing: one of the `lost`,
-    or one that a member's claim rests on. `starts_late` says that it is the first of a life whose first
-    generations are not in the history, `continues` that it continues the life of the generation before under
-    the other protocol. `facts` are causes that only the records of KIP-848 show, each with the member,
-    topic or pattern that it concerns. `value_bytes` is the length of the record's value, or an estimate for a
-    KIP-848 group.
+    says why a member does not decode. `lost` counts the undecodable records and the missing epochs right
+    before the generation, and `problem` says why members or partitions may be missing in it. `shows_loss`
+    says that a record before it is missing: one of the `lost`, or one that a member's claim rests on.
+    `starts_late` says that it is the first of a life whose first generations are not in the history,
+    `continues` that it continues the life of the generation before under the other protocol. `facts` are
+    causes that only the records of KIP-848 show, each with the topic or pattern that it concerns.
+    `value_bytes` is the length of the record's value, or an estimate for a KIP-848 group.
     """
 
     timestamp: datetime
@@ -127,6 +124,11 @@ class Generation:
         return not (self.lost or self.starts_late) and self.is_known
 
     @property
+    def recorded(self) -> dict[str, TopicPartitions]:
+        """The recorded partitions of each member, by member id."""
+        return {member.member_id: member.assigned for member in self.members.values()}
+
+    @property
     def holds(self) -> bool:
         """Whether a member has partitions that it did not revoke before it joined."""
         return any(member.holds for member in self.members.values())
@@ -153,18 +155,13 @@ class Rebalance(Generation):
     prior: Mapping[str, TopicPartitions]
     prior_generation: int
 
-    @property
-    def recorded(self) -> dict[str, TopicPartitions]:
-        """The recorded partitions of each member after the rebalance."""
-        return {member.member_id: member.assigned for member in self.members.values()}
-
 
 _FIELDS = attrgetter(*(each.name for each in fields(Generation)))
 """The values of all fields of a generation."""
 
 
 class Replacement(NamedTuple):
-    """Static members came back under new ids: new id by old id."""
+    """Static members came back under new ids: new id by old id, which is the same for those that stayed."""
 
     new_ids: Mapping[str, str]
 
@@ -184,14 +181,14 @@ _NO_OWNERS = _Held({})
 class _Open:
     """A rebalance that has not ended, and the owners `before` it.
 
-    A hand-over may go on for any number of generations, so only the `last` of them is kept. Of the others,
-    `earlier_decode` says whether all of them decode. `lost` says whether records in it are missing.
+    A hand-over may go on for any number of generations, so only the `last` of them is kept, or what replaced
+    it. `decodes` says whether all of them decode, and `lost` whether records in it are missing.
     """
 
     before: _Held
     last: Generation
-    generations: int = 1
-    earlier_decode: bool = True
+    generations: int = 0
+    decodes: bool = True
     lost: bool = False
 
 
@@ -214,26 +211,20 @@ class RebalanceFold:
             self.incarnation, self.last = record.incarnation, None
             self.held = _Held({}, problem=HISTORY_STARTS) if record.starts_late else _NO_OWNERS
 
+        held, self.held = self.held, _held_after(record)
         if record.empty:
             yield from self.finish()
-            self.held = _Held({}, record.generation)
         elif record.replacement and self.last is not None and not self.last.empty:
             if self.open is not None:
                 self.open.last = record
-            self.held = _held_after(record)
             yield Replacement(_new_ids(self.last, record))
         else:
-            done = self.open
-            if done is None:
-                done = self.open = _Open(self.held, record)
-            else:
-                done.generations += 1
-                done.earlier_decode = done.earlier_decode and done.last.decodes
-                done.last = record
+            done = self.open = self.open or _Open(held, record)
+            done.last = record
+            done.generations += 1
+            done.decodes = done.decodes and record.decodes
             done.lost = done.lost or record.shows_loss
-            unfinished = _hand_over_unfinished(record, self.held)
-            self.held = _held_after(record)
-            if not unfinished:
+            if not _hand_over_unfinished(record, held):
                 yield self._close(done, None)
         self.last = record
 
@@ -251,7 +242,7 @@ class RebalanceFold:
             prior=before.members,
             prior_generation=before.generation,
         )
-        if not (done.earlier_decode and last.decodes):
+        if not (done.decodes and last.decodes):
             rebalance.problem = DOES_NOT_DECODE
         else:
             rebalance.problem = last.problem or before.problem or (RECORDS_LOST if done.lost else problem)
@@ -259,11 +250,10 @@ class RebalanceFold:
 
 
 def _held_after(record: Generation) -> _Held:
-    given = {member.member_id: member.assigned for member in record.members.values()}
     problem = None if record.decodes else PREDECESSOR_DOES_NOT_DECODE
     if record.problem:
         problem = f"what members had before it is not known: {record.problem}"
-    return _Held(given, record.generation, problem)
+    return _Held(record.recorded, record.generation, problem)
 
 
 def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
@@ -271,7 +261,7 @@ def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
     return {
         member.member_id: ids[member.instance_id]
         for member in before.members.values()
-        if member.instance_id in ids and member.member_id != ids[member.instance_id]
+        if member.instance_id in ids
     }
 
 

@@ -23,7 +23,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     GroupMetadata,
     OffsetCommitKey,
-    UnknownKey,
     decode_group_metadata,
     decode_key,
 )
@@ -178,7 +177,7 @@ def decode_record(
     part, group = None, None
     try:
         decoded = _decode_key(key)
-        if isinstance(decoded, UnknownKey):
+        if decoded is None:
             return DecodedRecord(RecordKind.OTHER)
         group = decoded.group
         if isinstance(decoded, OffsetCommitKey):
