@@ -1,6 +1,6 @@
 """The engines that run a replay: their interface, the choice of one, and the check of its result.
 
-An engine passes the records of each group to `history.group_fold.fold_sorted`, and collects the outputs:
+An engine passes the records of each group to `history.group_fold.fold_sorted`, and collects the sums:
 Spark for a history of any size, the local engine in a few processes of this machine, with pyarrow alone.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted, read_detail
+from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
 from kafka_assignors_replay.history.records import group_bytes
 from kafka_assignors_replay.history.sums import GroupSums, values_of
 from kafka_assignors_replay.history_files import parquet_files, table_on_disk
@@ -66,10 +66,6 @@ class Engine(Protocol):
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
         """Fold all records: the sums of each group."""
-        ...
-
-    def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The packed details of these groups."""
         ...
 
     def records_of(self, groups: Iterable[bytes]) -> Iterable[SortedRow]:
@@ -192,12 +188,9 @@ def check_sample(
     if not groups:
         return SampleCheck((), 0)
     of_engine = {sums.group: sums for sums in found}
-    names = [*map(group_bytes, groups)]
-    details = engine.details(names)
     rows = 0
-    for group, sums, packed in fold_sorted(engine.records_of(names), work):
-        assert group is not None
-        here, there = _values(sums, packed), _values(of_engine[sums.group], details[group])
+    for sums in fold_sorted(engine.records_of(map(group_bytes, groups)), work):
+        here, there = _values(sums), _values(of_engine[sums.group])
         if differing := [name for name in here if here[name] != there[name]]:
             raise ReplayError(
                 f"the engine and this process replay group {sums.group!r} differently, in its "
@@ -208,10 +201,9 @@ def check_sample(
     return SampleCheck(tuple(groups), rows)
 
 
-def _values(sums: GroupSums, packed: bytes) -> dict[str, Any]:
+def _values(sums: GroupSums) -> dict[str, Any]:
     """Everything that a result has of the group."""
-    detail = read_detail(packed)
-    values = {**values_of([sums]), "rows": sums.rows, "timeline": detail.timeline, "owners": detail.ownership}
+    values = {**values_of([sums]), "rows": sums.rows}
     # The error text of a user's strategy may differ in each run, for example by the address of an object.
     values["verdicts"] = [
         replace(each, failures=tuple(sorted(text.partition(":")[0] for text in each.failures)))

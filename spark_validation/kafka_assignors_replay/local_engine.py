@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -146,21 +145,10 @@ class LocalEngine:
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
         numbers = self._records.written()
         self._on_tasks(0, len(numbers))
-        files = [(self._records.paths[number], self._detail(number)) for number in numbers]
+        files = [self._records.paths[number] for number in numbers]
         for done, sums in enumerate(_in_processes(work, files), start=1):
             self._on_tasks(done, len(numbers))
             yield from sums
-
-    def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
-        wanted = set(groups)
-        for number in set(map(_hash, wanted)):
-            packed = pickle.loads(Path(self._detail(number)).read_bytes())
-            found.update((group, packed[group]) for group in wanted & packed.keys())
-        return found
-
-    def _detail(self, number: int) -> str:
-        return f"{self._folder}/details-{number}"
 
     def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
         wanted = set(groups)
@@ -186,8 +174,8 @@ def _collided(contents: ArrowFiles) -> Iterator[tuple[int, int]]:
 _work: FoldWork
 
 
-def _in_processes(work: FoldWork, files: list[tuple[str, str]]) -> Iterator[list[GroupSums]]:
-    """The sums of the groups of each file, in any order. `files` are of records, with one for their details.
+def _in_processes(work: FoldWork, files: list[str]) -> Iterator[list[GroupSums]]:
+    """The sums of the groups of each file of records, in any order.
 
     `ReplayError` if a process ends: a strategy of a user may end it, so that it never runs in this one.
     """
@@ -198,7 +186,7 @@ def _in_processes(work: FoldWork, files: list[tuple[str, str]]) -> Iterator[list
         with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
             try:
                 with _alone():
-                    folded = [pool.submit(_fold_file, *each) for each in files]
+                    folded = [pool.submit(_fold_file, each) for each in files]
                 # The pool watches the processes that it had when a call came, so the last one needs another.
                 pool.submit(int)
                 own = set(multiprocessing.active_children()) - others
@@ -252,12 +240,5 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _fold_file(records: str, details: str) -> list[GroupSums]:
-    found: list[GroupSums] = []
-    packed: dict[bytes | None, bytes] = {}
-    for group, sums, detail in fold_sorted(_sorted(records), _work):
-        found.append(sums)
-        packed[group] = detail
-    with disk_errors():
-        Path(details).write_bytes(pickle.dumps(packed))
-    return found
+def _fold_file(records: str) -> list[GroupSums]:
+    return [*fold_sorted(_sorted(records), _work)]

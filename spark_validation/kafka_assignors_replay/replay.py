@@ -23,7 +23,6 @@ from kafka_assignors.group import some_of
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_replay.engine import (
     Choice,
-    Engine,
     Survey,
     check_sample,
     choose_engine,
@@ -32,13 +31,11 @@ from kafka_assignors_replay.engine import (
     open_engine,
     temporary_folder,
 )
-from kafka_assignors_replay.history.generations import MOST_PARTITIONS
-from kafka_assignors_replay.history.group_fold import FoldWork, read_detail
-from kafka_assignors_replay.history.records import group_bytes
+from kafka_assignors_replay.history.group_fold import FoldWork
 from kafka_assignors_replay.history.strategy_guard import StrategyGuard, ended_in
 from kafka_assignors_replay.history.sums import GroupSums, history_of, undecodable_of, values_of
 from kafka_assignors_replay.history_files import DamagedError, catalogue_of, damaged_files
-from kafka_assignors_replay.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
+from kafka_assignors_replay.report.findings import reasons_not_replayed
 from kafka_assignors_replay.result import (
     RECORDED,
     GroupSummary,
@@ -55,13 +52,6 @@ _MOST_SHOWN = 5
 
 _MOST_DAMAGED = 100
 """The most damaged files that a result names."""
-
-_MOST_DRAWN = 20
-"""The most groups whose ownership is drawn."""
-
-_TIMELINE_ROWS = 200_000
-"""About how many rows all timelines have together: this process holds them in memory. Each series has at
-least one."""
 
 OnProgress = Callable[[Progress], None]
 OnChoice = Callable[[Choice], None]
@@ -173,12 +163,10 @@ def _replay_history(
         phases.begin()
         sample = check_sample(opened, work, named, draw(named, options.sample_groups))
         phases.begin()
-        result = ReplayResult(
+        return ReplayResult(
             options=options,
             history=history_of(options.path, everything, survey.others),
             **values,
-            timeline=(),
-            ownership=(),
             sample=sample,
             undecodable=undecodable_of(everything),
             warnings=_without_weights(options),
@@ -191,7 +179,6 @@ def _replay_history(
             damaged_files=len(damaged),
             damaged=damaged[:_MOST_DAMAGED],
         )
-        return _with_drawings(opened, result)
 
 
 @contextlib.contextmanager
@@ -234,26 +221,6 @@ class _Phases:
     def tasks(self, done: int, total: int) -> None:
         phase = PHASES[self._number - 1]
         self._on_progress(Progress(phase, self._number, len(PHASES), done, total))
-
-
-def _with_drawings(engine: Engine, result: ReplayResult) -> ReplayResult:
-    """The result with what its report draws: the latest rebalances of the groups that have plots, and the
-    recorded owners in the groups with the most moves, among the groups small enough to draw."""
-    options = result.options
-    plotted = sorted(finding.group for finding in find(result)[:PLOTTED_GROUPS])
-    series = len(options.modes) * (1 + len(options.strategies))
-    most = max(1, _TIMELINE_ROWS // max(1, series * len(plotted)))
-    moved = {verdict.group: verdict.moved for verdict in result.verdicts if verdict.strategy == RECORDED}
-    small = [g.group for g in result.groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
-    drawn = sorted(sorted(small, key=lambda group: (-moved[group], group))[:_MOST_DRAWN])
-    details = engine.details({*map(group_bytes, plotted), *map(group_bytes, drawn)})
-    timelines = (read_detail(details[group_bytes(group)], most).timeline.values() for group in plotted)
-    owners = (read_detail(details[group_bytes(group)], 1).ownership for group in drawn)
-    return replace(
-        result,
-        timeline=tuple(row for of_group in timelines for rows in of_group for row in rows),
-        ownership=tuple(span for spans in owners for span in spans),
-    )
 
 
 # What is refused

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors_replay.history.faults import Culprit as Culprit
-from kafka_assignors_replay.history.measures import ON_TIMELINE, Measures
+from kafka_assignors_replay.history.culprits import Culprit as Culprit
 from kafka_assignors_replay.history.measures import Mode as Mode
 from kafka_assignors_replay.history.measures import Verdict as Verdict
 from kafka_assignors_replay.history.pause_model import PauseModel
@@ -161,32 +160,6 @@ class GroupSummary:
     inferred_topics: tuple[str, ...] = ()
 
 
-class TimelineRow(NamedTuple):
-    """One rebalance under one strategy. `timestamp` is when the join of the last `generation` ended."""
-
-    group: str
-    strategy: str
-    mode: Mode
-    timestamp: datetime
-    generation: int
-    members: int
-    measures: Measures
-
-
-class OwnershipSpan(NamedTuple):
-    """The recorded owner of a partition; `member` is its instance id, else its member id.
-
-    Only groups that moved most and are small enough to draw have spans, for the end of their history.
-    """
-
-    group: str
-    topic: str
-    partition: int
-    member: str
-    begin: datetime
-    end: datetime
-
-
 @dataclass(frozen=True, slots=True)
 class Churn:
     """How many of a group's generations had a cause; one of several causes counts under each."""
@@ -267,8 +240,6 @@ class ReplayResult:
     history: HistorySummary
     groups: tuple[GroupSummary, ...]
     verdicts: tuple[Verdict, ...]
-    timeline: tuple[TimelineRow, ...]
-    ownership: tuple[OwnershipSpan, ...]
     churn: tuple[Churn, ...]
     culprits: tuple[Culprit, ...]
     truth: TruthCheck
@@ -298,11 +269,6 @@ def to_json(value: Any) -> Any:
     kind: Any = type(value)
     if kind in _PLAIN:
         return value
-    if isinstance(value, TimelineRow):
-        *row, measures = value
-        result = dict(zip(value._fields[:-1], map(to_json, row), strict=True))
-        result |= {name: getattr(measures, name) for name in ON_TIMELINE}
-        return result | {"second_round": measures.rounds > 1}
     if isinstance(value, enum.Enum):
         return value.value
     if names := _field_names(kind):

@@ -14,7 +14,7 @@ from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.causes import CauseFinder
 from kafka_assignors_replay.history.generations import LifeFold, Record
-from kafka_assignors_replay.history.group_fold import FoldWork, Output, SortedRow, fold_sorted
+from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
 from kafka_assignors_replay.history.group_replay import GroupReplay, Replayed
 from kafka_assignors_replay.history.kip848_fold import EpochFold
 from kafka_assignors_replay.history.measures import Measures
@@ -59,15 +59,13 @@ def work_on(records: Iterable[SortedRow], catalogue: Catalogue, **given: Any) ->
     )
 
 
-def fold(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None, **given: Any) -> list[Output]:
-    """Fold rows of `schemas.RAW`."""
+def sums_of(
+    rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None, **given: Any
+) -> dict[Any, GroupSums]:
+    """The sums of rows of `schemas.RAW`, by group."""
     records = sorted_records(rows)
-    return [*fold_sorted(records, work_on(records, catalogue or Catalogue(()), **given))]
-
-
-def sums_of(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None) -> dict[Any, GroupSums]:
-    """The sums by group."""
-    return {output.sums.group: output.sums for output in fold(rows, catalogue)}
+    work = work_on(records, catalogue or Catalogue(()), **given)
+    return {sums.group: sums for sums in fold_sorted(records, work)}
 
 
 History = dict[str, list[tuple[Generation, list[str]]]]

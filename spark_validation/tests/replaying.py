@@ -33,10 +33,10 @@ def folding_here() -> Iterator[None]:
         yield
 
 
-def _in_this_process(work: FoldWork, files: list[tuple[str, str]]) -> Iterator[list[GroupSums]]:
+def _in_this_process(work: FoldWork, files: list[str]) -> Iterator[list[GroupSums]]:
     with mock.patch.object(local_engine, "_work", work, create=True):
         for each in files:
-            yield local_engine._fold_file(*each)
+            yield local_engine._fold_file(each)
 
 
 def replay_on_both_engines(path: Path | str, **options: Any) -> ReplayResult:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from kafka_assignors_replay import result
-from kafka_assignors_replay.history.faults import FaultKind
 from kafka_assignors_replay.history.measures import Measures, Sums
 from tests.hostile_names import NAMES
 
@@ -84,38 +83,17 @@ def summary(group: str) -> result.GroupSummary:
     )
 
 
-def ownership(group: str) -> list[result.OwnershipSpan]:
-    """Eight members with hostile names, which own four partitions one after the other."""
-    return [
-        result.OwnershipSpan(
-            group=group,
-            topic=BREAKING_OUT,
-            partition=partition,
-            member=f"{HOSTILE}-{turn}",
-            begin=_START + timedelta(minutes=turn + partition / 4),
-            end=_START + timedelta(minutes=turn + 1 + partition / 4),
-        )
-        for partition in range(4)
-        for turn in range(8)
-    ]
-
-
-def culprit(group: str, kind: FaultKind, generations: int) -> result.Culprit:
-    """A member with a hostile name, or a deployment of four members."""
-    one = kind is not FaultKind.DEPLOYMENT
+def culprit(group: str, generations: int, *, deployments: int = 0) -> result.Culprit:
+    """A client with a hostile name, or deployments of four members."""
     return result.Culprit(
         group=group,
-        kind=kind,
-        client_id=HOSTILE if one else None,
-        client_host=BREAKING_OUT if one else None,
-        instance_id=LINKING if kind is FaultKind.EXPIRED else None,
-        member_id=f"{HOSTILE}-7" if one else None,
-        episodes=2,
-        members=1 if one else 4,
+        client_id=None if deployments else HOSTILE,
+        client_host=None if deployments else BREAKING_OUT,
+        instance_id=LINKING if group == LINKING and not deployments else None,
+        deployments=deployments,
+        members=4 if deployments else 1,
         joins=generations,
         leaves=generations,
-        restarts=generations - 1,
-        expiries=int(kind is FaultKind.EXPIRED),
         generations=generations,
         alone=generations - 1,
         first_timestamp=_START,
@@ -123,32 +101,26 @@ def culprit(group: str, kind: FaultKind, generations: int) -> result.Culprit:
     )
 
 
-def timeline(group: str, strategy: str, mode: result.Mode, moved: int) -> list[result.TimelineRow]:
-    def measures(index: int) -> Measures:
-        return Measures(
-            partitions=24,
-            moved=moved * (index % 3),
-            least_moved=index % 3,
-            could_stay=24,
-            min_load=3,
-            max_load=6,
-            max_over_mean=1.0 + 0.1 * moved,
-            load_stddev=0.5,
-            rounds=2 if index % 4 == 0 else 1,
-            rack_misses=None,
-            least_rack_misses=None,
-            vacated=0,
-            paused_s=2.5 * moved * (index % 3),
-            paused_eager_s=None,
-            paused_cooperative_s=None,
-        )
-
-    return [
-        result.TimelineRow(
-            group, strategy, mode, _START + timedelta(seconds=70 * n), n + 1, 2 + n % 5, measures(n)
-        )
-        for n in range(10)
-    ]
+def measures(**figures: float) -> Measures:
+    """The measures of a rebalance of 24 partitions without racks, under the broker's protocol."""
+    usual = Measures(
+        partitions=24,
+        moved=0,
+        least_moved=0,
+        could_stay=24,
+        min_load=3,
+        max_load=6,
+        max_over_mean=1.2,
+        load_stddev=0.5,
+        rounds=1,
+        rack_misses=None,
+        least_rack_misses=None,
+        vacated=0,
+        paused_s=5.0,
+        paused_eager_s=None,
+        paused_cooperative_s=None,
+    )
+    return usual._replace(**figures)
 
 
 def sample(
@@ -198,20 +170,16 @@ def sample(
             )
             for group, name, mode in rows
         ),
-        timeline=tuple(
-            row for group, name, mode in rows for row in timeline(group, name, mode, moved[name] // 12)
-        ),
-        ownership=tuple(span for group in groups for span in ownership(group)),
         churn=(
             result.Churn("payments", "join", 7),
             result.Churn("payments", "leave", 5),
             result.Churn(HOSTILE, "leave", 3),
         ),
         culprits=(
-            culprit("payments", FaultKind.CRASH_LOOP, 8),
-            culprit(HOSTILE, FaultKind.FLAPPING, 5),
-            culprit(BREAKING_OUT, FaultKind.EXPIRED, 2),
-            culprit(LINKING, FaultKind.DEPLOYMENT, 4),
+            culprit("payments", 8),
+            culprit(HOSTILE, 5),
+            culprit(LINKING, 2),
+            culprit(LINKING, 4, deployments=2),
         ),
         truth=result.TruthCheck(
             clients=(
@@ -242,4 +210,4 @@ def result_of(*verdicts: result.Verdict) -> result.ReplayResult:
     made = sample()
     options = replace(made.options, strategies=strategies)
     made = replace(made, options=options, groups=groups, verdicts=verdicts)
-    return replace(made, timeline=(), ownership=(), culprits=())
+    return replace(made, culprits=())

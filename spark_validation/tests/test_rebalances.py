@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors_replay.history.generations import OwnershipFold
 from kafka_assignors_replay.history.rebalances import (
     DOES_NOT_DECODE,
     HISTORY_STARTS,
@@ -157,61 +156,3 @@ def test_a_doubtful_generation_is_not_judged_and_the_next_one_where_it_starts_fr
 ) -> None:
     records = A_HAD_ALL, second, generation(3, had("a", ALL)), replace(SHARED, generation=4)
     assert [each.problem for each in of(*records)] == [None, problem, next_problem, None]
-
-
-# The owners of partitions over time
-
-
-def spans(*records: Generation) -> set[tuple[int, str, int, int]]:
-    """The partition, its owner, and the seconds since `START` at which the ownership began and ended."""
-    folder = OwnershipFold()
-    for record in records:
-        folder.feed(record)
-    second = timedelta(seconds=1)
-    return {
-        (span.partition, span.member, (span.begin - START) // second, (span.end - START) // second)
-        for span in folder.finish()
-    }
-
-
-ONE, OTHER = had("a", {"orders": [0]}), had("b", {"orders": [1]})
-POD, NEW_POD = (had(name, {"orders": [0]}, instance="pod") for name in ("a", "a2"))
-TOO_MANY = had("b", {"orders": range(1, 121)})
-LOW_FIRST, FIRST, SECOND = generation(1, had("a", LOW)), generation(1, ONE), generation(2, ONE)
-LATER = generation(5, ONE), generation(6, ONE)
-INTERRUPTED = {(0, "a", 1, 2), (0, "a", 5, 6)}
-
-SPANS: dict[str, tuple[tuple[Generation, ...], set[tuple[int, str, int, int]]]] = {
-    "until another member gets it": (
-        (LOW_FIRST, generation(3, ONE, OTHER), generation(7, ONE, OTHER)),
-        {(0, "a", 1, 7), (1, "a", 1, 3), (1, "b", 3, 7)},
-    ),
-    "until it is withheld": (
-        (LOW_FIRST, generation(2, ONE, had("b", {})), generation(4, ONE, OTHER), generation(5, ONE, OTHER)),
-        {(0, "a", 1, 5), (1, "a", 1, 2), (1, "b", 4, 5)},
-    ),
-    "on by a static member that restarts": (
-        (generation(1, POD), generation(1, NEW_POD, replacement=True), generation(5, NEW_POD)),
-        {(0, "pod", 1, 5)},
-    ),
-    "by none of an empty group": ((FIRST, generation(2), *LATER), INTERRUPTED),
-    "by none where there are too many to draw": ((FIRST, generation(2, ONE, TOO_MANY), *LATER), INTERRUPTED),
-    "not across lost records": ((FIRST, SECOND, replace(LATER[0], lost=2), LATER[1]), INTERRUPTED),
-    "not across the deletion of the group": (
-        (FIRST, SECOND, *(replace(each, incarnation=2) for each in LATER)),
-        INTERRUPTED,
-    ),
-}
-
-
-@pytest.mark.parametrize(("records", "owned"), SPANS.values(), ids=SPANS)
-def test_a_partition_is_owned(records: tuple[Generation, ...], owned: set[tuple[int, str, int, int]]) -> None:
-    assert spans(*records) == owned
-
-
-def test_only_the_last_records_are_drawn_and_a_span_begins_no_earlier() -> None:
-    records = [generation(number, ONE, had("b", {"orders": [number]})) for number in range(1, 301)]
-    found = spans(*records)
-    assert (0, "a", 101, 300) in found
-    assert min(begin for _, _, begin, _ in found) == 101
-    assert len(found) == 201

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,19 +12,10 @@ from compat_tests.support.group_records import encode_key
 from kafka_assignors_cli.files import parse_toml
 from kafka_assignors_replay.engine import ENGINES
 from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
-from kafka_assignors_replay.history.faults import FaultKind
 from kafka_assignors_replay.history.records import from_micros
 from kafka_assignors_replay.policy import RuleOutcome, judge, read_policy
 from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.result import (
-    RECORDED,
-    Mode,
-    OwnershipSpan,
-    Progress,
-    ReplayError,
-    ReplayOptions,
-    ReplayResult,
-)
+from kafka_assignors_replay.result import RECORDED, Mode, Progress, ReplayError, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, write_history
 from spark_validation.tests.replaying import replay as run
 
@@ -84,8 +74,8 @@ def test_a_cooperative_hand_over_counts_as_one_rebalance_of_two_generations(smal
 def test_causes_are_counted_and_clients_named(small_run: SmallRun) -> None:
     found, _ = small_run
     assert {(each.group, each.cause, each.generations) for each in found.churn} >= {("eager", "join", 2)}
-    joined = {(each.group, each.kind, each.joins) for each in found.culprits if each.client_id == "java-b"}
-    assert joined == {("coop", FaultKind.SCALED, 1), ("eager", FaultKind.SCALED, 1)}
+    joined = {(each.group, each.joins, each.leaves) for each in found.culprits if each.client_id == "java-b"}
+    assert joined == {("coop", 1, 0), ("eager", 1, 0)}
 
 
 def test_every_group_has_a_verdict_for_each_strategy_in_each_mode(result: ReplayResult) -> None:
@@ -117,24 +107,13 @@ def test_rack_aware_sticky_crosses_racks_as_rarely_as_can_be_and_none_more_rarel
             assert (verdict.rack_misses or 0) >= verdict.least_rack_misses
 
 
-def test_members_at_fault_belong_to_the_groups_and_made_no_more_generations_than_there_were(
+def test_culprits_belong_to_the_groups_and_made_no_more_generations_than_there_were(
     result: ReplayResult,
 ) -> None:
     generations = {group.group: group.generations for group in result.groups}
-    assert {culprit.kind for culprit in result.culprits} > {FaultKind.DEPLOYMENT, FaultKind.EXPIRED}
+    assert any(culprit.deployments for culprit in result.culprits)
     for culprit in result.culprits:
         assert culprit.alone <= culprit.generations <= generations[culprit.group]
-
-
-def test_drawn_ownership_is_bounded_and_no_partition_has_two_owners(result: ReplayResult) -> None:
-    owned: dict[tuple[str, str, int], list[OwnershipSpan]] = {}
-    for span in result.ownership:
-        owned.setdefault((span.group, span.topic, span.partition), []).append(span)
-    groups = {group for group, _, _ in owned}
-    assert 10 <= len(groups) <= 20
-    assert all(group.max_partitions <= 120 for group in result.groups if group.group in groups)
-    for spans in owned.values():
-        assert all(before.end <= after.begin for before, after in pairwise(spans))
 
 
 def test_the_policy_of_the_documentation_holds_and_the_other_one_does_not(result: ReplayResult) -> None:
@@ -167,14 +146,6 @@ def test_range_and_roundrobin_are_what_java_and_our_leaders_did(result: ReplayRe
 
 def test_every_difference_of_another_client_is_explained(result: ReplayResult) -> None:
     assert [each for each in result.truth.differences if each.explanation is None] == []
-
-
-def test_the_timeline_adds_up_to_the_verdicts(result: ReplayResult) -> None:
-    moved: dict[tuple[str, str, Mode], int] = {}
-    for row in result.timeline:
-        key = row.group, row.strategy, row.mode
-        moved[key] = moved.get(key, 0) + row.measures.moved
-    assert moved == {(v.group, v.strategy, v.mode): v.moved for v in result.verdicts}
 
 
 def test_progress_names_each_phase_once_and_in_order(small_run: SmallRun) -> None:
@@ -249,4 +220,3 @@ def test_parquet_without_a_catalogue_is_replayed_on_inferred_counts_and_says_so(
 def test_times_are_aware_and_in_utc(small_run: SmallRun) -> None:
     found, _ = small_run
     assert found.history.first_timestamp == from_micros(1_772_323_200_000_000)
-    assert found.timeline[0].timestamp.tzinfo is not None

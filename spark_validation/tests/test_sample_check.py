@@ -63,11 +63,3 @@ def test_a_difference_is_an_error(folded: Folded, plant: Callable[[GroupSums], N
     plant(found["again"])
     with pytest.raises(ReplayError, match=f"group 'again' differently, {said}"):
         check_sample(engine, work, found.values(), ("again",))
-
-
-def test_details_that_differ_are_an_error(folded: Folded, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, work, found = folded
-    of_another = engine.details([b"old"])[b"old"]
-    monkeypatch.setattr(engine, "details", lambda groups: {b"again": of_another})
-    with pytest.raises(ReplayError, match="group 'again' differently, in its timeline and owners"):
-        check_sample(engine, work, found.values(), ("again",))

@@ -15,12 +15,11 @@ from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, S
 from kafka_assignors_ops.watch.watcher import WatchState, load_state, save_state
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.generations import Record
-from kafka_assignors_replay.history.group_fold import read_detail
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows
-from kafka_assignors_replay.result import RECORDED, Mode
+from kafka_assignors_replay.result import Mode
 from spark_validation.tests.conftest import RECORDED as HISTORY
-from spark_validation.tests.folding import fold, raw_rows
+from spark_validation.tests.folding import raw_rows, sums_of
 from spark_validation.tests.groups import write_history
 from spark_validation.tests.test_forged_records import forged
 from spark_validation.tests.test_kip848_fold import story
@@ -76,28 +75,18 @@ def history(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return Path(write_history(tmp_path, logs[request.param](), {"orders": 4}))
 
 
-def test_what_the_watch_sees_is_row_for_row_what_the_replay_sees(history: Path) -> None:
+def test_what_the_watch_sees_is_what_the_replay_sees(history: Path) -> None:
     fleet, steps = watched(history)
     # At the end of a history a replay also tells of the hand-overs that are not finished.
     steps += [Step(rebalances=[*group.replay.finish()]) for group in fleet.groups.values()]
     here = summed(steps)
-    rows = [row for step in steps for row in step.rebalances if row.measures is not None]
-    replayed = [
-        output
-        for output in fold(raw_rows(history), topics_of(history), strategies=(), modes=(Mode.ONE_STEP,))
-        if output.sums.facts.seen
-    ]
-    assert {output.sums.group for output in replayed} == here.keys()
-    for output in replayed:
-        group, there = output.sums.group or "", output.sums
+    every = sums_of(raw_rows(history), topics_of(history), strategies=(), modes=(Mode.ONE_STEP,))
+    replayed = {group: sums for group, sums in every.items() if sums.facts.seen}
+    assert replayed.keys() == here.keys()
+    for group, there in replayed.items():
         found = replace(there, facts=here[group].facts, churn=here[group].churn, figures=here[group].figures)
         assert found == there
         assert here[group].not_replayed == there.not_replayed
-        timeline = read_detail(output.detail).timeline.get((MODE, RECORDED), [])
-        seen = [
-            (row.timestamp, row.generation, row.members, row.measures) for row in rows if row.group == group
-        ]
-        assert seen == [(row.timestamp, row.generation, row.members, row.measures) for row in timeline]
 
 
 def test_the_counts_are_the_sums_of_these_rows(history: Path) -> None:

@@ -1,4 +1,4 @@
-"""The life of one group: its records, in order, as generations with their place in it, and the owners.
+"""The life of one group: its records, in order, as generations with their place in it.
 
 * The *incarnation* counts from 1 the groups that were deleted and created again under the same name, which
   shows by the tombstone, by a generation that starts over, or by a change of protocol that is no migration.
@@ -28,7 +28,6 @@ from kafka_assignors_replay.history.records import (
     RecordKind,
     from_micros,
 )
-from kafka_assignors_replay.result import OwnershipSpan
 
 CONFLICT = "different records at this partition and offset: of two clusters, or of a re-created topic?"
 
@@ -165,94 +164,3 @@ def _bytes_of(member: MemberRecord) -> int:
     """The approximate size of the member in the value of a classic group."""
     texts = (member.member_id, member.client_id, member.client_host, *member.topics, *member.assigned)
     return sum(map(len, texts)) + 4 * sum(map(len, member.assigned.values()))
-
-
-MOST_PARTITIONS = 120
-MOST_GENERATIONS = 200
-_MOST_SPANS = 2_000
-
-
-class _Span(NamedTuple):
-    """The owner of a partition from the record number `first` on, whose time is `begin`."""
-
-    member: str
-    begin: datetime
-    first: int
-
-
-class _Ended(NamedTuple):
-    place: tuple[str, int]
-    span: _Span
-    end: datetime
-    last: int
-
-
-@dataclass(slots=True)
-class OwnershipFold:
-    """The owners of each partition, as spans: `feed` each record in order, then `finish`.
-
-    A member is called by its instance id, else by its member id, so that a static member that restarts keeps
-    its spans. No span crosses a record that does not decode, lost records, or the end of a group's life. The
-    spans are those of the last `MOST_GENERATIONS` records; a record that assigns more than `MOST_PARTITIONS`
-    is too much to draw, and has no owners. So the memory is bounded.
-    """
-
-    group: str = ""
-    number: int = 0
-    incarnation: int | None = None
-    held: dict[tuple[str, int], _Span] = field(default_factory=dict)
-    ended: deque[_Ended] = field(default_factory=deque)
-    times: deque[datetime] = field(default_factory=deque)  # of the last records
-
-    def feed(self, record: Generation) -> None:
-        self.group = record.group
-        if self.times and (self.incarnation != record.incarnation or record.lost):
-            # The time of the group's deletion is not known; its last record is the end of the span.
-            self._end(self.times[-1], {})
-        self.incarnation = record.incarnation
-        self.number += 1
-        self.times.append(record.timestamp)
-        if len(self.times) > MOST_GENERATIONS:
-            self.times.popleft()
-        now = _owners(record) if record.is_known else {}
-        self._end(record.timestamp, now)
-        for place, member in now.items():
-            if place not in self.held:
-                self.held[place] = _Span(member, record.timestamp, self.number)
-        while self.ended and self.ended[0].last < self._first:
-            self.ended.popleft()
-
-    def finish(self) -> list[OwnershipSpan]:
-        """The spans in the order of partitions and time; if there are too many, those that ended last."""
-        if self.times:
-            self._end(self.times[-1], {})
-        spans = []
-        for place, (member, begin, first), end, last in self.ended:
-            if last == self._first > first:
-                continue  # it ended where the records that count begin
-            begin = self.times[0] if first < self._first else begin
-            # After a clock was set back, a span may end before it began.
-            spans.append(OwnershipSpan(self.group, *place, member, begin, max(begin, end)))
-        spans.sort(key=lambda span: (span.topic, span.partition))
-        spans.sort(key=lambda span: span.end, reverse=True)
-        return sorted(spans[:_MOST_SPANS], key=lambda span: (span.topic, span.partition, span.begin))
-
-    @property
-    def _first(self) -> int:
-        """The number of the first record that counts."""
-        return self.number - len(self.times) + 1
-
-    def _end(self, at: datetime, now: dict[tuple[str, int], str]) -> None:
-        for place in [place for place, span in self.held.items() if now.get(place) != span.member]:
-            self.ended.append(_Ended(place, self.held.pop(place), at, self.number))
-
-
-def _owners(record: Generation) -> dict[tuple[str, int], str]:
-    members = record.members.values()
-    if sum(len(numbers) for member in members for numbers in member.assigned.values()) > MOST_PARTITIONS:
-        return {}
-    return {
-        place: member.instance_id or member.member_id
-        for member in members
-        for place in partitions_of(member.assigned)
-    }

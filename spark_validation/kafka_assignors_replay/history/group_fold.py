@@ -1,30 +1,27 @@
 """One group in one pass: its records, in order, are decoded, folded into generations, replayed, checked
-against the recorded assignments, and searched for causes and faults.
+against the recorded assignments, and searched for causes and culprits.
 
-Both engines run `fold_sorted` over sorted records, and collect its `Output`s. Pure Python without Spark, one
-record at a time; the memory is that of a few generations of one group.
+Both engines run `fold_sorted` over sorted records, and collect the sums of each group. Pure Python without
+Spark, one record at a time; the memory is that of a few generations of one group.
 """
 
 from __future__ import annotations
 
 import itertools
-import pickle
-import zlib
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.accuracy import CHECKED_STRATEGIES, check_generation
 from kafka_assignors_replay.history.causes import CauseFinder
-from kafka_assignors_replay.history.faults import FaultFinder
-from kafka_assignors_replay.history.generations import CONFLICT, LifeFold, OwnershipFold, Record
-from kafka_assignors_replay.history.group_replay import GroupReplay, Replayed
+from kafka_assignors_replay.history.culprits import CulpritFinder
+from kafka_assignors_replay.history.generations import CONFLICT, LifeFold, Record
+from kafka_assignors_replay.history.group_replay import GroupReplay
 from kafka_assignors_replay.history.kip848_fold import EpochFold
 from kafka_assignors_replay.history.measures import Mode
 from kafka_assignors_replay.history.pause_model import PauseModel
@@ -32,10 +29,6 @@ from kafka_assignors_replay.history.rebalances import CLASSIC, Generation
 from kafka_assignors_replay.history.records import MemberDecoder, RecordKind, decode_record
 from kafka_assignors_replay.history.strategy_guard import StrategyGuard
 from kafka_assignors_replay.history.sums import GroupSums
-from kafka_assignors_replay.result import OwnershipSpan, TimelineRow
-
-MOST_TIMELINE_ROWS = 1_000
-"""The most rows of a timeline: the latest rebalances of a strategy and mode."""
 
 SortedRow = tuple[bytes | None, int, int, bytes | None, int, bytes | None]
 """The group's id, partition, offset, key, time in microseconds, and value of a record: `schemas.SORTED`."""
@@ -67,22 +60,7 @@ class FoldWork:
         return {name: value for name, value in self.__dict__.items() if name != "loaded"}
 
 
-class Detail(NamedTuple):
-    """What the plots of a report draw: the latest rows of each mode and strategy, and the owners."""
-
-    timeline: dict[tuple[str, str], list[TimelineRow]]
-    ownership: list[OwnershipSpan]
-
-
-class Output(NamedTuple):
-    """The sums of a group, and its `detail`, which is packed, because a report draws only a few groups."""
-
-    group: bytes | None
-    sums: GroupSums
-    detail: bytes
-
-
-def fold_sorted(rows: Iterable[SortedRow], work: FoldWork) -> Iterator[Output]:
+def fold_sorted(rows: Iterable[SortedRow], work: FoldWork) -> Iterator[GroupSums]:
     """Fold records group by group: those of a group come one after the other, by partition and offset."""
     with work.guard.watching():
         for group, of_group in itertools.groupby(rows, key=itemgetter(0)):
@@ -101,15 +79,14 @@ class _GroupFold:
     """Folds one group: `feed` each record, then `finish`."""
 
     def __init__(self, work: FoldWork, group: bytes | None) -> None:
-        self._work, self._group = work, group
+        self._work = work
         self._members = MemberDecoder()
         self._life = LifeFold(EpochFold(work.catalogue), group in work.torn)
-        self._causes, self._faults = CauseFinder(work.catalogue), FaultFinder()
-        self._ownership = OwnershipFold()
+        self._causes, self._culprits = CauseFinder(work.catalogue), CulpritFinder()
         strategies = {name: work.loaded[name] for name in work.strategies}
         self._replay = GroupReplay(work.catalogue, strategies, work.modes, work.pauses, work.guard)
         self._sums = GroupSums()
-        self._timeline: dict[tuple[str, str], deque[TimelineRow]] = {}
+        self._first_mode = work.modes[0].value
 
     def feed(self, record: Record) -> None:
         work, event = self._work, decode_record(record.key, record.value, self._members)
@@ -122,18 +99,13 @@ class _GroupFold:
             self._add_facts(generation)
             if generation.is_of_consumers:
                 for row in self._replay.feed(generation):
-                    self._add_row(row)
+                    self._sums.add_row(row, self._first_mode)
 
-    def finish(self) -> Output:
+    def finish(self) -> GroupSums:
         for row in self._replay.finish():
-            self._add_row(row)
-        for fault in self._faults.finish():
-            self._sums.add_fault(fault)
-        sums = self._sums
-        sums.culprits = dict(sums.worst())
-        detail = {series: list(rows) for series, rows in self._timeline.items()}, self._ownership.finish()
-        packed = zlib.compress(pickle.dumps(detail, pickle.HIGHEST_PROTOCOL), 1)
-        return Output(self._group, sums, packed)
+            self._sums.add_row(row, self._first_mode)
+        self._sums.culprits = self._culprits.finish()
+        return self._sums
 
     def _add_facts(self, generation: Generation) -> None:
         """All that no strategy changes."""
@@ -142,26 +114,9 @@ class _GroupFold:
         if not generation.is_of_consumers:
             return
         sums.churn.update(self._causes.feed(generation))
-        self._ownership.feed(generation)
-        for fault in self._faults.feed(generation):
-            sums.add_fault(fault)
+        self._culprits.feed(generation)
         # The broker's assignors of these names follow rules of their own, and the repetition of a generation
         # by a restarted static member is no leader's work.
         led = generation.type == CLASSIC and not (generation.empty or generation.replacement)
         if led and generation.protocol in CHECKED_STRATEGIES:
             sums.add_checked(*check_generation(generation, work.loaded[generation.protocol], work.catalogue))
-
-    def _add_row(self, row: Replayed) -> None:
-        self._sums.add_row(row, self._work.modes[0].value)
-        if row.measures is not None:
-            series = row.mode, row.strategy
-            if series not in self._timeline:
-                self._timeline[series] = deque(maxlen=MOST_TIMELINE_ROWS)
-            place = row.group, row.strategy, Mode(row.mode), row.timestamp, row.generation, row.members
-            self._timeline[series].append(TimelineRow(*place, row.measures))
-
-
-def read_detail(packed: bytes, most: int = MOST_TIMELINE_ROWS) -> Detail:
-    """The detail that this process, or one of its workers, has packed; at most `most` rows of each series."""
-    timeline, ownership = pickle.loads(zlib.decompress(packed))
-    return Detail({series: rows[-most:] for series, rows in sorted(timeline.items())}, ownership)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -65,13 +64,9 @@ class Replayed(NamedTuple):
     """
 
     group: str
-    offset: int
     generation: int
-    timestamp: datetime
     strategy: str
     mode: str
-    generations: int
-    members: int
     measures: Measures | None = None
     inferred_topics: Sequence[str] = ()
     problem: str | None = None
@@ -143,11 +138,10 @@ class GroupReplay:
         subscribed = {topic for member in rebalance.members.values() for topic in member.topics}
         recorded = rebalance.recorded
         view = leader_view(self._catalogue, rebalance.timestamp, subscribed, recorded)
-        place = (rebalance.group, rebalance.offset, rebalance.generation, rebalance.timestamp)
-        size = (rebalance.generations, len(rebalance.members))
 
         def row(strategy: str, mode: Mode, found: _Outcome) -> Replayed:
-            return Replayed(*place, strategy, mode.value, *size, found.measures, view.inferred, found.problem)
+            named = rebalance.group, rebalance.generation, strategy, mode.value
+            return Replayed(*named, found.measures, view.inferred, found.problem)
 
         if problem := rebalance.problem or view.problem:
             yield from (row(RECORDED, mode, _Outcome(problem=problem)) for mode in self._modes)

@@ -51,12 +51,6 @@ class Measures(NamedTuple):
     paused_cooperative_s: float | None
 
 
-_NOT_ON_TIMELINE = ("rounds", "least_rack_misses", "vacated", "paused_eager_s", "paused_cooperative_s")
-
-ON_TIMELINE = tuple(name for name in Measures._fields if name not in _NOT_ON_TIMELINE)
-"""The measures that the timeline of the JSON report has."""
-
-
 # Of several rebalances
 
 

@@ -1,7 +1,6 @@
 """The sums of a group: counts and lists of bounded length, and the values of a result that follow from them.
 
-Only the sums leave the process that folds a group, with the details for plots.
-`docs/replay.md` defines every figure.
+Only the sums leave the process that folds a group. `docs/replay.md` defines every figure.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from kafka_assignors_replay.history.accuracy import MUST_MATCH, CheckOutcome
-from kafka_assignors_replay.history.faults import Culprit, FaultKind
+from kafka_assignors_replay.history.culprits import Culprit
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.group_replay import Replayed
 from kafka_assignors_replay.history.measures import Mode, Sums
@@ -39,10 +38,6 @@ from kafka_assignors_replay.result import (
 
 MOST_LISTED = 1_000
 """The most undecodable records and differences that are listed one by one; the rest is counted."""
-
-_MOST_CULPRITS = 20
-"""The most culprits of a group that a result names."""
-
 
 _COUNTED = {
     RecordKind.GENERATION: "generations",
@@ -117,9 +112,6 @@ class GroupFacts:
 
 _Outcome = tuple[CheckOutcome, "str | None"]
 
-Charged = tuple[FaultKind, str | None, str | None, str | None]
-"""Kind, client id, client host and instance id."""
-
 
 @dataclass(slots=True)
 class GroupSums:
@@ -135,7 +127,7 @@ class GroupSums:
     facts: GroupFacts = field(default_factory=GroupFacts)
     figures: defaultdict[tuple[str, str], Sums] = field(default_factory=partial(defaultdict, Sums))
     churn: Counter[Cause] = field(default_factory=Counter)
-    culprits: dict[Charged, Culprit] = field(default_factory=dict)
+    culprits: list[Culprit] = field(default_factory=list)
     agreement: defaultdict[tuple[str, str], Counter[_Outcome]] = field(
         default_factory=partial(defaultdict, Counter)
     )  # by client and strategy
@@ -179,22 +171,6 @@ class GroupSums:
                 self.max_partitions = max(self.max_partitions, row.measures.partitions)
             elif row.problem is not None:
                 self.not_replayed[row.problem] += 1
-
-    def add_fault(self, fault: Culprit) -> None:
-        key = fault.kind, fault.client_id, fault.client_host, fault.instance_id
-        known = self.culprits.setdefault(key, fault)
-        if known is not fault:
-            known.add(fault)
-
-    def worst(self) -> list[tuple[Charged, Culprit]]:
-        """The culprits that a result names; no others leave the process."""
-
-        def place(item: tuple[Charged, Culprit]) -> tuple[Any, ...]:
-            (kind, *names), found = item
-            named = ((name is not None, name or "") for name in names)
-            return (-found.generations, kind.value, found.first_timestamp, *named)
-
-        return sorted(self.culprits.items(), key=place)[:_MOST_CULPRITS]
 
     def add_checked(self, outcome: CheckOutcome, found: Difference) -> None:
         self.agreement[found.client, found.strategy][outcome, found.explanation] += 1
@@ -270,7 +246,7 @@ def values_of(groups: Sequence[GroupSums]) -> dict[str, Any]:
             for sums in groups
             for cause, count in sorted(sums.churn.items(), key=lambda item: (-item[1], item[0].value))
         ),
-        "culprits": tuple(culprit for sums in groups for _, culprit in sums.worst()),
+        "culprits": tuple(culprit for sums in groups for culprit in sums.culprits),
         "truth": truth_of(groups),
     }
 

@@ -1,6 +1,6 @@
 """The HTML report: one file without external parts, so that it can be mailed, archived and opened offline.
 
-Tables and plots are plain HTML and SVG; the one script opens the group that a link leads to. Names of groups,
+Tables and bars are plain HTML; the one script opens the group that a link leads to. Names of groups,
 clients and strategies are untrusted text: the templates escape all of it, and the page's content security
 policy allows only its own script, and no request.
 """
@@ -20,11 +20,8 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafka_assignors_replay.history.faults import THRESHOLDS, FaultKind
 from kafka_assignors_replay.history.measures import COLUMNS, Mode
-from kafka_assignors_replay.report import plots
 from kafka_assignors_replay.report.findings import (
-    PLOTTED_GROUPS,
     GroupFinding,
     days_of,
     find,
@@ -48,15 +45,12 @@ _SHOWN_FINDINGS = 10
 """Changes in the first list; the others are in the table behind its expander."""
 
 _SHOWN_CULPRITS = 20
-_SHOWN_CHANGES = 20
-_NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
 
 
 def html_report(result: ReplayResult) -> str:
     """`result` as one HTML document."""
     found = find(result)
-    names = strategies_in_order({verdict.strategy for verdict in result.verdicts}, result)
-    sections = _sections(result, found, names)
+    sections = _sections(result, found)
     script = _text("report.js")
     environment = Environment(
         loader=FunctionLoader(_text),
@@ -66,10 +60,8 @@ def html_report(result: ReplayResult) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(when=_when, signed=_signed, shortened=plots.shortened, shell=shlex.quote)
+    environment.filters.update(when=_when, signed=_signed, shell=shlex.quote)
     mode = leading_mode(result)
-    recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
-    drawn, strips = plots.timeline(recorded, [section["summary"] for section in sections[:PLOTTED_GROUPS]])
     return environment.get_template("report.html.j2").render(
         RECORDED=RECORDED,
         result=result,
@@ -77,7 +69,6 @@ def html_report(result: ReplayResult) -> str:
         columns=COLUMNS,
         modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
         totals={each: totals(result, each) for each in Mode},
-        bars=plots.bars([total.verdict for total in totals(result, mode)], names),
         sections=sections,
         shown_findings=_SHOWN_FINDINGS,
         others=len(result.groups) - len(sections),
@@ -86,16 +77,11 @@ def html_report(result: ReplayResult) -> str:
         restoring=restoring(result, mode),
         found=found,
         period=period(days_of(result.history)),
-        timeline_period=drawn,
-        strips=strips,
         not_replayed=reasons_not_replayed(result.groups),
         shown_culprits=_SHOWN_CULPRITS,
-        not_charged=_NOT_CHARGED,
         causes=_causes(result.churn),
         inferred=sorted({topic for summary in result.groups for topic in summary.inferred_topics}),
         pauses=asdict(result.options.pauses),
-        thresholds=THRESHOLDS._asdict(),
-        plotted_groups=PLOTTED_GROUPS,
         style=Markup(_text("report.css")),
         script=Markup(script),
         script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
@@ -114,27 +100,20 @@ def _signed(figure: float, digits: int = 0) -> str:
     return f"{figure:+,.{digits}f}".replace("-", "−") if round(figure, digits) else "0"
 
 
-_OF_GROUP = attrgetter("group")
-
-
-def _sections(
-    result: ReplayResult, found: Sequence[GroupFinding], names: Sequence[str]
-) -> list[dict[str, Any]]:
+def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[dict[str, Any]]:
     """The content of the sections of groups: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
     verdicts = verdicts_by_group(result.verdicts)
     mode = leading_mode(result)
-    culprits, owned = grouped(result.culprits, _OF_GROUP), grouped(result.ownership, _OF_GROUP)
-    timelines = grouped((row for row in result.timeline if row.mode is mode), _OF_GROUP)
+    culprits = grouped(result.culprits, attrgetter("group"))
     order = [name for name in by_group if name in summaries]
     order += [name for name in summaries if name not in by_group]
     sections = []
-    for index, group in enumerate(order[:_SHOWN_GROUPS]):
+    for group in order[:_SHOWN_GROUPS]:
         finding = by_group.get(group)
         own = {name: verdicts[group][name] for name in strategies_in_order(verdicts[group], result)}
         leading = [by_mode[mode] for by_mode in own.values() if mode in by_mode]
-        points = timelines[group] if finding is not None and index < PLOTTED_GROUPS else []
         sections.append(
             {
                 "summary": summaries[group],
@@ -143,11 +122,7 @@ def _sections(
                 "verdicts": own,
                 "best": () if finding is None else (finding.best.strategy, *finding.equals),
                 "culprits": culprits[group],
-                "bars": plots.bars([verdict for verdict in leading if verdict.rebalances], names),
-                "moved": plots.moved_over_time(points, names),
-                "balance": plots.balance_over_time(points, names),
-                "owned": plots.ownership(owned[group]),
-                "latest_changes": [*reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])],
+                "leading": [verdict for verdict in leading if verdict.rebalances],
             }
         )
     return sections

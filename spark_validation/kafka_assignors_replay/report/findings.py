@@ -32,9 +32,6 @@ from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_st
 from kafka_assignors_replay.history.measures import FIGURES, Mode, Verdict, total_of
 from kafka_assignors_replay.result import RECORDED, GroupSummary, HistorySummary, ReplayResult
 
-PLOTTED_GROUPS = 20
-"""The greatest number of groups with plots over time, the largest savings first."""
-
 _EQUAL_STDDEV = 0.05
 _EQUAL_PAUSES = 1.01
 """The parameters of the model of pauses are not known to a hundredth, so a smaller difference is none."""

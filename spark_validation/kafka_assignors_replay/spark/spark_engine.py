@@ -1,8 +1,8 @@
 """The engine on Spark: one pass over the records.
 
 The JVM cuts the group's id from the key, one shuffle brings the records of a group together, a sort within
-the partitions orders them, and `history.group_fold.fold_sorted` turns them into rows of `_OUTPUT`. Its sums
-and details are pickles: the version of this package that reads them has written them.
+the partitions orders them, and `history.group_fold.fold_sorted` turns them into sums, which are pickles:
+the version of this package that reads them has written them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RECORD_BYTES = 100
 
 _PLACE = ("partition", "offset", "timestamp")
 
-_OUTPUT = pa.schema([("g", pa.binary()), ("sums", pa.binary()), ("detail", pa.binary())])
+_OUTPUT = pa.schema([("sums", pa.binary())])
 
 
 class SparkEngine:
@@ -51,7 +51,7 @@ class SparkEngine:
         self, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, closing: ExitStack
     ) -> None:
         assert options.path is not None
-        self._options, self._damaged, self._closing = options, damaged, closing
+        self._options, self._damaged = options, damaged
         self._spark = closing.enter_context(spark_session(options.spark_config))
         closing.enter_context(one_line_errors())
         closing.enter_context(task_progress(self._spark, on_tasks))
@@ -61,7 +61,6 @@ class SparkEngine:
             self._rows = self._rows.where(F.col("commit") | _is_one_of(map(group_bytes, options.groups)))
         self._records = self._rows.where(~F.col("commit")).drop("commit")
         self._bytes = 0
-        self._folded: DataFrame
 
     def survey(self) -> Survey:
         found = self._by_group().collect()[0].asDict()
@@ -104,13 +103,8 @@ class SparkEngine:
         cores = self._spark.sparkContext.defaultParallelism
         tasks = min(max(cores, self._bytes // _TASK_BYTES), _MOST_TASKS_A_CORE * cores)
         rows = self._records.repartition(tasks, "g").sortWithinPartitions(*SORTED.names[:-1])
-        self._folded = _map_in_arrow(rows, _fold_batches(work)).persist()
-        self._closing.callback(self._folded.unpersist)
-        return map(pickle.loads, self._folded.select("sums").toArrow()["sums"].to_pylist())
-
-    def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
-        found = self._folded.where(_is_one_of(groups)).select("g", "detail")
-        return dict(zip(*(column.to_pylist() for column in found.toArrow().columns), strict=True))
+        folded = _map_in_arrow(rows, _fold_batches(work)).toArrow()
+        return map(pickle.loads, folded["sums"].to_pylist())
 
     def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
         found = self._records.where(_is_one_of(groups)).orderBy(*SORTED.names[:-1]).toArrow()
@@ -157,7 +151,7 @@ def _fold_batches(work: FoldWork) -> Callable[[Iterator[pa.RecordBatch]], Iterat
         gc.set_threshold(OBJECTS)
         columns = ((column.to_pylist() for column in batch.columns) for batch in batches)
         rows = (row for each in columns for row in zip(*each, strict=True))
-        for group, sums, detail in fold_sorted(rows, work):
-            yield record_batch([(group, pickle.dumps(sums), detail)], _OUTPUT)
+        for sums in fold_sorted(rows, work):
+            yield record_batch([(pickle.dumps(sums),)], _OUTPUT)
 
     return fold

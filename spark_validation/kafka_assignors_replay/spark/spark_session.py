@@ -95,9 +95,6 @@ _STARTED = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # Java's serializer keeps references to written objects. When a cached table goes to disk, these are a
-    # hundred batches of four megabytes for each task.
-    "spark.serializer.objectStreamReset": "1",
 }
 """For a session that is started."""
 
