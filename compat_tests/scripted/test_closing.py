@@ -190,6 +190,28 @@ async def test_a_static_member_that_unsubscribes_before_its_assignment_comes_wat
     assert warnings_of(group) == []
 
 
+@each_client(consumes=0, metadata_max_age_ms=50)
+async def test_metadata_that_come_while_a_member_with_a_pattern_unsubscribes_do_not_bring_it_back(
+    user: User, group: Group
+) -> None:
+    user.subscribes, user.held = {"pattern": "^orders"}, {"revoked"}
+    await user.start()
+    assert await user.consumes(4)
+    since = len(group.requests)
+    leaving = asyncio.ensure_future(user.call("unsubscribe"))
+    await user.entered.wait()
+    group.topics["orders-of-today"] = 2
+    during = len(group.requests)
+    await group.until(lambda: len(group.sent("Metadata", since=during)) > 2)
+    user.released.set()
+    assert await leaving == "ok"
+    await group.until(lambda: group.sent("LeaveGroup", since=since))
+    left = len(group.requests)
+    await asyncio.sleep(1)
+    assert not group.sent("Heartbeat", since=left)
+    assert not group.sent("JoinGroup", since=left)
+
+
 @pytest.mark.parametrize("unanswered", ["Metadata", "FindCoordinator", "JoinGroup"])
 @each_client("kafka-python", consumes=0)
 async def test_a_close_before_the_first_join_logs_no_failure(

@@ -20,6 +20,7 @@ from kafka_assignors.group import quoted
 from kafka_assignors.messages import EncodedAssignments
 from kafka_assignors.wire import Subscription, decode_assignment, decode_subscription, encode_subscription
 from kafka_assignors_kafka_python.cooperative import topics as watching
+from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator
 
 MISSING = tuple(f"missing-{number}" for number in range(40_000))
 LONG = "n" * 32_000
@@ -193,7 +194,21 @@ async def test_a_leader_knows_static_members_by_their_instance_ids(user: User, g
 
 
 @each_client(consumes=0)
-async def test_a_pattern_is_matched_with_the_topics_at_the_time_of_the_join(user: User, group: Group) -> None:
+async def test_a_pattern_is_matched_with_the_topics_at_the_time_of_the_join(
+    user: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if kafka-python's user polls after the metadata have come, and before its I/O thread joins."""
+    update = ConsumerCoordinator._handle_metadata_update
+
+    def update_and_poll(coordinator: Any, cluster: Any) -> None:
+        before = coordinator._subscription.subscription
+        update(coordinator, cluster)
+        if before and coordinator._subscription.subscription != before:
+            poll = threading.Thread(target=coordinator.subscription_may_have_changed)
+            poll.start()
+            poll.join(0.5)  # It waits for this thread.
+
+    monkeypatch.setattr(ConsumerCoordinator, "_handle_metadata_update", update_and_poll)
     user.subscribes = {"pattern": "^orders"}
     await user.start()
     assert await user.consumes(4)

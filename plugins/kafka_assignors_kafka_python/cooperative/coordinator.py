@@ -111,6 +111,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         self._join_wanted = self.wakeup()
         self.hold = JoinHold(self)
         self._subscribed: object = None
+        self._unsubscribes = False
         self._polled_at = _NEVER
         self._is_calling_back = False
         self._is_built = True
@@ -247,17 +248,28 @@ class CooperativeCoordinator(WatchingCoordinator):
 
         Until a pattern is `resolved` with metadata, its topics are unknown, and the machine is not told.
         """
+        if not resolved:  # The user's thread has ended its `unsubscribe`.
+            self._unsubscribes = False
+        if self._has_new_topics(resolved):
+            self.on_io_thread(self._tell_new_topics, resolved)
+
+    def _has_new_topics(self, resolved: bool) -> bool:
+        if self._unsubscribes:  # Until all is given up, metadata still resolve the pattern.
+            return False
         state = self._subscription
-        topics = state.subscription
-        unresolved = state.subscribed_pattern is not None and not topics and not resolved
-        if topics is not self._subscribed and not unresolved:
-            self._subscribed = topics
-            self.on_io_thread(self.handle, events.SubscriptionChanged(frozenset(topics or ())))
+        unresolved = state.subscribed_pattern is not None and not state.subscription and not resolved
+        return state.subscription is not self._subscribed and not unresolved
+
+    def _tell_new_topics(self, resolved: bool) -> None:
+        # What the user's thread sees first, the I/O thread tells before it joins.
+        if self._has_new_topics(resolved):
+            self._subscribed = topics = self._subscription.subscription
+            self.handle(events.SubscriptionChanged(frozenset(topics or ())))
 
     def give_everything_up(self) -> None:
         """Commit if commits are automatic, revoke all partitions, and leave: the user unsubscribes."""
         self._maybe_auto_commit_offsets_sync(timeout_ms=self.config["session_timeout_ms"])
-        self._subscribed = None
+        self._subscribed, self._unsubscribes = None, True
         self.on_io_thread(self.handle, events.SubscriptionChanged(frozenset()))
         self.listener_calls.call(is_committed=True)
         self.hold.end()
