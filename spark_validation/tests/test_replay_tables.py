@@ -43,7 +43,7 @@ def test_a_replay_is_printed_as_before(width: int) -> None:
 
 @pytest.mark.parametrize("width", range(60, 221, 4))
 def test_groups_and_numbers_are_whole_at_every_width(width: int) -> None:
-    numbers = ["1,273,880", "382,164", "1.60 (2.40)", "1.10 (1.65)"]
+    numbers = ["1,274,000", "382,200", "-891,716", "1.60 (2.40)", "1.10 (1.65)"]
     assert_legible(rendered(renderables(), width), width, NAMES.values(), numbers)
 
 

@@ -31,7 +31,6 @@ from kafka_assignors_replay.report.findings import (
     period,
     reasons_not_replayed,
     restoring,
-    sentence,
     strategies_in_order,
     totals,
     verdicts_by_group,
@@ -118,7 +117,6 @@ def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[dict[
             {
                 "summary": summaries[group],
                 "finding": finding,
-                "sentence": sentence(finding) if finding is not None else "",
                 "verdicts": own,
                 "best": () if finding is None else (finding.best.strategy, *finding.equals),
                 "culprits": culprits[group],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
 from kafka_assignors_replay.history.measures import FIGURES, Mode
-from kafka_assignors_replay.report.findings import StrategyTotal, find, sentence, totals
+from kafka_assignors_replay.report.findings import StrategyTotal, find, totals
 from kafka_assignors_replay.result import ReplayResult, to_json
 
 FORMAT = 1
@@ -65,13 +65,12 @@ def _total(total: StrategyTotal) -> dict[str, object]:
 def _findings(result: ReplayResult) -> Iterator[dict[str, object]]:
     """A finding names verdicts by strategy; the verdicts themselves are in the document already."""
     for finding in find(result):
-        said: dict[str, object] = {"best": finding.best.strategy, "sentence": sentence(finding)}
-        said["with_cooperative_consumer"] = finding.cooperative and finding.cooperative.strategy
+        cooperative = finding.cooperative and finding.cooperative.strategy
+        said = {"best": finding.best.strategy, "with_cooperative_consumer": cooperative}
         yield {name: said[name] if name in said else getattr(finding, name) for name in _OF_FINDING}
 
 
 _OF_FINDING = (
     *("group", "mode", "best", "equals", "gains", "worse", "saved_moves", "saved_paused_s_per_day"),
     *("with_cooperative_consumer", "cooperative_paused_s_per_day", "saved_rack_misses", "better_balance"),
-    "sentence",
 )

@@ -22,7 +22,7 @@ eagerly; the report also shows their pauses with the cooperative consumer.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -238,70 +238,23 @@ def _finding(of_group: Sequence[Verdict], summary: GroupSummary | None) -> Group
 
 
 def sentence(finding: GroupFinding) -> str:
-    """The finding in words, without the group's name."""
-    return " ".join(_sentences(finding))
-
-
-def _sentences(finding: GroupFinding) -> Iterator[str]:
-    summary, moved = finding.summary, finding.recorded.moved
-    ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
-    if finding.best.strategy == RECORDED:
-        yield f"Nothing to gain: {ran} moved {_partitions(moved)}, and no strategy here does better."
-    else:
-        yield from _of_change(finding, ran)
-    if finding.cooperative is not None and finding.consumer_saves:
-        yield (
-            f"With the cooperative consumer, {finding.cooperative.strategy} would have paused "
-            f"{finding.cooperative_paused_s_per_day:,.0f} partition-seconds {period(finding.days)} "
-            f"instead of {finding.paused_s_per_day[0]:,.0f}."
-        )
-
-
-def _of_change(finding: GroupFinding, ran: str) -> Iterator[str]:
-    recorded, best = finding.recorded, finding.best
-    fullest, was_fullest = f"{best.max_over_mean:.2f}", f"{recorded.max_over_mean:.2f}"
-    balance = f"the fullest member would have had {fullest} times the mean instead of {was_fullest}"
-    if fullest == was_fullest:
-        balance = (
-            f"loads would have spread by {best.load_stddev:.2f} partitions instead of "
-            f"{recorded.load_stddev:.2f} (standard deviation)"
-        )
-    moves = (
-        f"{'A trade-off: ' if finding.worse else ''}{finding.change_to} would have moved "
-        f"{_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
-    )
-    if finding.saved_moves < 0:
-        yield f"{moves}. That buys better balance: {balance}."
-    else:
-        fewer = f" ({finding.saved_moves / recorded.moved:.0%} fewer)" if finding.saved_moves else ""
-        yield f"{moves}{fewer}; {balance if finding.better_balance else 'balance is equally good'}."
-    if best.second_rounds:
-        yield f"{best.second_rounds} of {best.rebalances} rebalances would need a second round."
-    if not finding.pauses_as_long:
-        paused, would_be = finding.paused_s_per_day
-        yield (
-            f"By the model, {would_be:,.0f} partition-seconds {period(finding.days)} would have been paused "
-            f"instead of {paused:,.0f}."
-        )
-    if finding.saved_rack_misses:
-        yield (
-            f"{best.rack_misses:,} instead of {recorded.rack_misses:,} partitions would have been consumed "
-            f"across racks; the least is {best.least_rack_misses:,}."
-        )
-    if finding.worse:
-        yield f"Worse than recorded: {', '.join(finding.worse)}."
-    cooperative = runs_cooperatively(best.strategy)
-    if finding.equals:
-        move, stop = ("move", "stop") if len(finding.equals) > 1 else ("moves", "stops")
-        stops = cooperative and not any(map(runs_cooperatively, finding.equals))
-        but = f", but {stop} every member in each rebalance" if stops else ""
-        yield f"{' and '.join(finding.equals)} {move} equally few{but}."
-    eager = finding.summary.eager_clients if finding.summary else ()
-    if eager and cooperative:
-        yield (
-            f"Unless they use a cooperative consumer, clients of this group ({', '.join(eager)}) are "
-            f"eager: they stop in each rebalance under {best.strategy} too."
-        )
+    """The change that a finding suggests and the figures that differ, without the group's name."""
+    parts = []
+    if finding.best.strategy != RECORDED:
+        ran = ", ".join(finding.summary.protocols) if finding.summary else ""
+        differing = [
+            f"{each.difference:+,.{each.digits}f} {each.title}"
+            for each in finding.compared
+            if each.difference
+        ]
+        kind = "a trade-off, " if finding.worse else ""
+        figures = ", ".join(differing) or "better balance"
+        parts.append(f"{ran or 'production'} to {finding.change_to}: {kind}{figures}")
+    if finding.consumer_saves:
+        would_be, paused = finding.cooperative_paused_s_per_day or 0.0, finding.paused_s_per_day[0]
+        seconds = f"{would_be:,.0f} instead of {paused:,.0f} paused partition-seconds {period(finding.days)}"
+        parts.append(f"{seconds} with the cooperative consumer")
+    return "; ".join(parts)
 
 
 def headline(found: Sequence[GroupFinding]) -> str:
@@ -338,10 +291,6 @@ def period(days: float) -> str:
     minutes = max(1, round(days * 24 * 60))
     length, unit = (minutes, "minute") if minutes < 120 else (round(minutes / 60), "hour")
     return f"in {length} {unit}" + ("s" if length > 1 else "")
-
-
-def _partitions(count: int) -> str:
-    return f"{count} partition" if count == 1 else f"{count:,} partitions"
 
 
 def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
