@@ -33,7 +33,7 @@ from tests.java_group_fields import encode_consumer_group_value
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 
 Partitions = Mapping[str, Sequence[int]]
-ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
+ALL, LOW, HIGH = {"orders": (0, 1, 2, 3)}, {"orders": (0, 1)}, {"orders": (2, 3)}
 
 
 def topic_id(topic: str) -> str:

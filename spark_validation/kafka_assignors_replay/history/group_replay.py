@@ -161,12 +161,18 @@ class GroupReplay:
         first has the recorded owners."""
         recorded = starts[0]
         own = self._own.get(name, recorded.owned) if recorded.owned.members else recorded.owned
-        start = next((each for each in starts if _same(own, each.owned)), None)
+        start = next((each for each in starts if own == each.owned), None)
         if start is None:
             start = recorded.again(own)
             starts.append(start)
-        settled = start.settled(name)
-        self._own[name] = own if settled is None else _Owned(settled.members, recorded.rebalance.generation)
+        if (settled := start.settled(name)) is not None:
+            # As records have them: equal owners are found equal.
+            own_now = {
+                member_id: {topic: tuple(numbers) for topic, numbers in given.items() if numbers}
+                for member_id, given in settled.members.items()
+            }
+            own = _Owned(own_now, recorded.rebalance.generation)
+        self._own[name] = own
         return start.outcome(name)
 
     def run(self, name: str, rebalance: Rebalance, call: Callable[[], Any]) -> tuple[Any, str | None]:
@@ -433,22 +439,6 @@ def least_rack_misses(group: Group) -> int | None:
 def _partitions(had: Iterable[TopicPartitions], group: Group) -> int:
     """How many partitions of the group's topics members had."""
     return sum(len(numbers) for each in had for topic, numbers in each.items() if topic in group.topics)
-
-
-def _same(one: _Owned, other: _Owned) -> bool:
-    if one is other:
-        return True
-    if one.generation != other.generation or one.members.keys() != other.members.keys():
-        return False
-    return all(_equal(had, other.members[member_id]) for member_id, had in one.members.items())
-
-
-def _equal(one: TopicPartitions, other: TopicPartitions) -> bool:
-    if one is other:
-        return True
-    if {topic for topic in one if one[topic]} != {topic for topic in other if other[topic]}:
-        return False
-    return all(list(numbers) == list(other[topic]) for topic, numbers in one.items() if numbers)
 
 
 def _group(rebalance: Rebalance, topics: Iterable[Topic], owned: _Owned) -> Group:
