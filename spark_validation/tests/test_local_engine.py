@@ -74,15 +74,10 @@ def test_an_error_names_the_place_for_temporary_files(
         run_replay(options(tmp_path / "history", 10), lambda _: None, engine="local")
 
 
-@pytest.mark.parametrize("file", ["records", "details"])
-def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`/dev/full` takes no byte."""
-    path = write_history(tmp_path, story())
-    if file == "details":
-        monkeypatch.setattr(LocalEngine, "_detail", lambda engine, number: "/dev/full")
-    else:
-        os_file = pa.OSFile
-        monkeypatch.setattr(pa, "OSFile", lambda path, mode: os_file("/dev/full", mode))
+    path, os_file = write_history(tmp_path, story()), pa.OSFile
+    monkeypatch.setattr(pa, "OSFile", lambda path, mode: os_file("/dev/full", mode))
     with pytest.raises(ReplayError, match="records cannot be written there: No space left on device"):
         replay(path, strategies=("range",))
 
