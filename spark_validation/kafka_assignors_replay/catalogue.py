@@ -16,12 +16,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group import InvalidGroupError, Topic, TopicPartitions, quoted
 from kafka_assignors.group_json import MOST_PARTITIONS
-from kafka_assignors_replay.history.records import from_micros
+from kafka_assignors_replay.history.records import FIRST_MICROS, from_micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,8 @@ def changed_entry(
     return None if same else CatalogueEntry(now, found)
 
 
-_ALWAYS = datetime.min.replace(tzinfo=timezone.utc)
-
-
 def _since(entry: CatalogueEntry) -> datetime:
-    return entry.since or _ALWAYS
+    return entry.since or from_micros(FIRST_MICROS)
 
 
 class Catalogue:
@@ -145,21 +142,15 @@ def leader_view(
 
     topics: list[Topic] = []
     inferred: list[str] = []
-    for name in sorted(subscribed):
-        numbers = given.get(name)
-        if not numbers:
-            continue
-        entry = catalogue.at(name, when)
+    for name in sorted(name for name in subscribed if given.get(name)):
+        numbers, entry = given[name], catalogue.at(name, when)
         covers_all = len(numbers) == max(numbers) + 1 and min(numbers) == 0
-        known = (entry, *catalogue.entries(name))
-        confirmed = next((each for each in known if each and each.partitions == len(numbers)), None)
-        if covers_all and confirmed is not None:
-            topics.append(confirmed)
-        elif entry is not None and max(numbers) < entry.partitions:
-            topics.append(entry)
-        elif covers_all:
-            topics.append(Topic(name, len(numbers)))
+        known = (entry, *catalogue.entries(name)) if covers_all else ()
+        seen = next((each for each in known if each and each.partitions == len(numbers)), entry)
+        if seen is None or max(numbers) >= seen.partitions:
+            if not covers_all:
+                return LeaderView((), problem=f"no partition count is known for topic {name!r} at that time")
+            seen = Topic(name, len(numbers))
             inferred.append(name)
-        else:
-            return LeaderView((), problem=f"no partition count is known for topic {name!r} at that time")
+        topics.append(seen)
     return LeaderView(tuple(topics), tuple(inferred))

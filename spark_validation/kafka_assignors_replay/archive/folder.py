@@ -106,15 +106,16 @@ class Folder:
         with self._files.open_input_stream(name) as file:
             return bytes(file.read())
 
-    def read_table(self, name: str) -> pa.Table | None:
-        """The table in a file, every page of it checked; None if the file was not written to its end."""
+    def read_table(self, name: str) -> pa.Table:
+        """The table in a file, every page of it checked; `ArchiveError` if it was not written to its end."""
         # Parsed from memory: pyarrow has the same errors for a file that is not whole and for a store that
         # does not give it, and after the latter the file must stay.
         content = self.read(name)
         try:
             return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True).read()
         except (pa.ArrowException, OSError):
-            return None
+            damaged = f"{self.at(name)} is damaged: restore it, or begin another archive"
+            raise ArchiveError(damaged) from None
 
     def write_table(self, name: str, rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> None:
         table = pa.Table.from_batches([record_batch(rows, schema)] if rows else [], schema)
@@ -188,21 +189,19 @@ class Folder:
 
 
 class Archive:
-    """The archive in a folder: how many `batches` there are since it was begun, and the `places` of the
-    partitions after them. `open` makes it."""
+    """The archive in a folder: the `places` of the partitions after all batches. `open` makes it."""
 
     def __init__(self, folder: Folder, manifest: TopicIdentity, on_warning: Callable[[str], None]) -> None:
         self.folder, self.manifest, self._warn = folder, manifest, on_warning
         self._run = secrets.token_hex(3)
-        batches, looks = (self._cleaned(kind) for kind in (RAW_FOLDER, TOPICS_FOLDER))
+        batches, looks = self._cleaned(RAW_FOLDER), self._cleaned(TOPICS_FOLDER)
         self._require_single(batches)
-        self._newest = batches[-1] if batches else ""
-        self.batches, self._looks = (_number(names[-1]) if names else 0 for names in (batches, looks))
+        self._newest, self._newest_look = (names[-1] if names else "" for names in (batches, looks))
         self.places = self._ledger(self._newest)[1] if batches else dict[int, Place]()
         self._known: dict[str, CatalogueEntry] = {}
         for name in looks:
-            rows = rows_by_name(self._table(name), TOPICS)
-            self._known.update((row["topic"], CatalogueEntry.from_row(row)) for row in rows)
+            for row in rows_by_name(folder.read_table(name), TOPICS):
+                self._known[row["topic"]] = CatalogueEntry.from_row(row)
 
     @classmethod
     @contextlib.contextmanager
@@ -248,22 +247,20 @@ class Archive:
                 f"{self.folder.at(kind)}: no file here is as an archiver wrote it, so the archived offsets "
                 "are not known; restore the newest file, or begin another archive"
             )
-        if ours and self.folder.read_table(ours[-1]) is None:
+        try:
+            for newest in ours[-1:]:
+                self.folder.read_table(newest)
+        except ArchiveError:
             # Every file is complete before the next is begun, so an archiver tears one file at most.
             for before in ours[-2:-1]:
-                self._table(before)
+                self.folder.read_table(before)
             torn = ours.pop()
             self._warn(f"{self.folder.at(torn)} was not written to its end: it is removed and written again")
             self.folder.delete(torn)
         return ours
 
-    def _table(self, name: str) -> pa.Table:
-        if (table := self.folder.read_table(name)) is None:
-            raise ArchiveError(f"{self.folder.at(name)} is damaged: restore it, or begin another archive")
-        return table
-
     def _ledger(self, name: str) -> tuple[str, dict[int, Place]]:
-        metadata = self._table(name).schema.metadata or {}
+        metadata = self.folder.read_table(name).schema.metadata or {}
         try:
             read = json.loads(metadata[_LEDGER])
             places = {int(number): Place(*map(int, place)) for number, place in read["places"].items()}
@@ -295,22 +292,25 @@ class Archive:
 
         `last_micros` is the latest time of the rows; the file lies in the folder of this date.
         """
-        number, date = self.batches + 1, f"date={from_micros(last_micros).date()}"
-        name = f"{RAW_FOLDER}/{date}/{number:010d}-{self._run}.parquet"
+        date = f"date={from_micros(last_micros).date()}"
+        name = self._next(f"{RAW_FOLDER}/{date}", self._newest)
         ledger = json.dumps({"follows": _plain(self._newest), "places": places})
         rows = [(*row, self.manifest.cluster_id) for row in rows]
         self.folder.write_table(name, rows, ARCHIVED.with_metadata({_LEDGER: ledger}))
-        if not self.folder.local and self._other(name, number, date):
+        if not self.folder.local and self._other(name, date):
             self.folder.delete(name)
             raise self.folder.another_archiver()
-        self.batches, self.places, self._newest = number, dict(places), name
+        self.places, self._newest = dict(places), name
 
-    def _other(self, name: str, number: int, date: str) -> bool:
+    def _next(self, folder: str, newest: str) -> str:
+        return f"{folder}/{_number(newest) + 1:010d}-{self._run}.parquet"
+
+    def _other(self, name: str, date: str) -> bool:
         """Whether there is another file of this batch, or of a later one."""
         first = min(date, *self._newest.split("/")[1:2])
         dates = [each for each in self.folder.names(RAW_FOLDER, recursive=False) if _plain(each) >= first]
         files = (file for each in dates for file in self.folder.names(each) if file != name)
-        return any(_number(file) >= number for file in files)
+        return any(_number(file) >= _number(name) for file in files)
 
     def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
         """Write the topics that have changed since the last look; returns how many there are.
@@ -318,15 +318,14 @@ class Archive:
         The state of a topic before its first look is not known: that entry has no `from`, and holds for all
         times before the next. A deleted topic keeps its entries.
         """
-        changes = (
-            changed_entry(self._known.get(live.topic.name), live.topic, now, racks_known=live.complete)
-            for live in found
-        )
-        if new := [entry for entry in changes if entry is not None]:
-            self._looks += 1
-            name = f"{TOPICS_FOLDER}/{self._looks:010d}-{self._run}.parquet"
-            self.folder.write_table(name, [entry.row() for entry in new], TOPICS)
-            self._known.update((entry.topic.name, entry) for entry in new)
+        new: dict[str, CatalogueEntry] = {}
+        for name, live in ((live.topic.name, live) for live in found):
+            if entry := changed_entry(self._known.get(name), live.topic, now, racks_known=live.complete):
+                new[name] = entry
+        if new:
+            self._newest_look = self._next(TOPICS_FOLDER, self._newest_look)
+            self.folder.write_table(self._newest_look, [entry.row() for entry in new.values()], TOPICS)
+            self._known.update(new)
         return len(new)
 
 

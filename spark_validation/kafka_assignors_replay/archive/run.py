@@ -55,10 +55,8 @@ _FIRST_WAIT_S = 5.0
 """The first wait for the leaders' answers. After it, the brokers are asked again for the leaders, and it
 doubles: librdkafka waits for the leaders in its metadata, also for a dead one."""
 
-_SAFE_LAG_MS = 24 * 3_600_000
-"""With less than a day, an archiver that stops in the evening loses history before the morning."""
-
-_SUGGESTED_LAG_MS = 7 * 24 * 3_600_000
+_DAY_MS = 24 * 3_600_000
+"""With less time than this, an archiver that stops in the evening loses history before the morning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +123,8 @@ class ArchiveResult:
         return self.lag_offsets == 0
 
     def to_json(self) -> dict[str, Any]:
-        result: dict[str, Any] = {**to_json(self), "complete": self.complete}
-        result["counts"]["offsets"] = self.counts.offsets
-        return result
+        counts = {**to_json(self.counts), "offsets": self.counts.offsets}
+        return {**to_json(self), "counts": counts, "complete": self.complete}
 
 
 OnProgress = Callable[[str, ArchiveResult], None]
@@ -136,8 +133,8 @@ OnProgress = Callable[[str, ArchiveResult], None]
 
 @dataclass
 class _Run:
-    """A run of the archiver; each `attempt` goes on where the archive ends. `worked` says whether a batch was
-    written, or all was read once, so that another attempt may succeed."""
+    """A run; each `attempt` goes on where the archive ends, and `in_files` lacks the batch in hand.
+    `worked` says whether a batch was written, or all was read once, so that another attempt may succeed."""
 
     options: ArchiveOptions
     connection: Connection
@@ -156,19 +153,18 @@ class _Run:
         self._begin_batch()
         self._look()
         starts = [self._begin_at(number) for number in sorted(self._log)]
-        waits = {"fetch.wait.max.ms": "50" if once else "500"}
+        waits = {} if once else {"fetch.wait.max.ms": "500"}
         consumer = open_reader(self.connection, waits, self.complaints.append)
         try:
             consumer.assign(starts)
             heard = written = looked = time.monotonic()
             lag = self._report("archiving")
             while not stop.is_set() and (lag or not once):
-                room = max(1, options.max_offsets_per_batch - self._in_hand())
-                messages = consumer.consume(min(room, _CONSUME_MESSAGES), timeout=_POLL_S)
+                messages = consumer.consume(max(1, min(self._room(), _CONSUME_MESSAGES)), timeout=_POLL_S)
                 now = time.monotonic()
                 for message in messages:
                     self._add(message)
-                if self._is_full() or (not once and now >= written + options.interval_seconds):
+                if self._room() <= 0 or (not once and now >= written + options.interval_seconds):
                     self._write()
                     written = now
                 if not once and now >= looked + _LOOK_S:
@@ -229,8 +225,7 @@ class _Run:
                 "--once, or more often than records are deleted"
             )
             self.result.counts.missing += first - next_
-            self._places[number] = Place(first, first, -1)
-            return TopicPartition(topic, number, first)
+            next_, after, epoch = self._places[number] = Place(first, first, -1)
         if epoch < 0 or after < first:
             return TopicPartition(topic, number, next_)
         # librdkafka first asks the leader whether its log still has this epoch up to there (KIP-320): a log
@@ -272,12 +267,10 @@ class _Run:
             raise _truncated(f"{where}: the records before offset {next_} are no longer those that were read")
         raise ClusterError(f"{where}: offset {next_} is gone, the log was cleaned up while it was read")
 
-    def _in_hand(self) -> int:
-        """The number of offsets that were read and are in no file."""
-        return self.result.counts.offsets - self.in_files.offsets
-
-    def _is_full(self) -> bool:
-        return self._in_hand() >= self.options.max_offsets_per_batch or self._bytes >= _MOST_BYTES
+    def _room(self) -> int:
+        """How many more offsets the batch in hand may have: none if it has the most bytes."""
+        in_hand = self.result.counts.offsets - self.in_files.offsets
+        return self.options.max_offsets_per_batch - in_hand if self._bytes < _MOST_BYTES else 0
 
     def _write(self) -> None:
         """Write the batch in hand. Offsets without group records are read again after a restart, unless they
@@ -286,7 +279,7 @@ class _Run:
         if self._last_ms is not None:
             latest = from_micros(last_micros)
             self.result.last_timestamp = max(latest, self.result.last_timestamp or latest)
-        if self._rows or self._is_full():
+        if self._rows or self._room() <= 0:
             # The topic has this id after the batch was read, so it had it meanwhile: no id comes back.
             self._archive.require(identify_topic(self.connection, self.options.topic))
             self._archive.write(self._rows, self._places, last_micros)
@@ -313,8 +306,8 @@ class _Run:
 
     def _report(self, phase: str) -> int:
         """Tell of the progress; returns the lag."""
-        ends = ((self._places[number].next, end) for number, (_, end) in self._log.items())
-        lag = self.result.lag_offsets = sum(max(0, end - next_) for next_, end in ends)
+        behind = (end - self._places[number].next for number, (_, end) in self._log.items())
+        lag = self.result.lag_offsets = sum(each for each in behind if each > 0)
         self.on_progress(phase, self.result)
         return lag
 
@@ -389,14 +382,14 @@ def compaction_warnings(connection: Connection, topic: str) -> list[str]:
         return [f"cannot tell how long {topic} keeps its records: {error}"]
     policy, warnings = str(told["cleanup.policy"]), []
     lag_ms, retention_ms = (int(told[name] or 0) for name in ("min.compaction.lag.ms", "retention.ms"))
-    if "compact" in policy and lag_ms < _SAFE_LAG_MS:
+    if "compact" in policy and lag_ms < _DAY_MS:
         warnings.append(
             f"min.compaction.lag.ms of {topic} is {lag_ms}: records that the log cleaner removes while no "
             "archiver runs are lost; to keep every record for a week: kafka-configs.sh --bootstrap-server "
             f"{connection.servers} --alter --entity-type topics --entity-name {topic} --add-config "
-            f"min.compaction.lag.ms={_SUGGESTED_LAG_MS}"
+            f"min.compaction.lag.ms={7 * _DAY_MS}"
         )
-    if "delete" in policy and 0 <= retention_ms < _SAFE_LAG_MS:
+    if "delete" in policy and 0 <= retention_ms < _DAY_MS:
         warnings.append(
             f"cleanup.policy of {topic} is {policy} and retention.ms {retention_ms}: records that are "
             "deleted while no archiver runs are lost"

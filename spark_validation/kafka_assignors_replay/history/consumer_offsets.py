@@ -167,8 +167,7 @@ def decode_key(data: bytes | bytearray | memoryview) -> RecordKey | None:
     return key
 
 
-_NEWEST_VERSION = 4
-_FIRST_FLEXIBLE_VERSION = 4
+_NEWEST_VERSION = _FIRST_FLEXIBLE_VERSION = 4
 
 # Four strings, two timeouts, two byte arrays and the tagged fields of a flexible version; others take more.
 _SMALLEST_MEMBER_BYTES = 4 * 1 + 2 * 4 + 2 * 1 + 1

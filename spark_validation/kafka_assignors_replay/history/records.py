@@ -148,13 +148,11 @@ class MemberDecoder:
                         topics = sorted_topics[said.topics] = tuple(sorted(said.topics))
                     claim = said, topics
                 claims[key] = claim
-                share = assigned.get(stored)
+                share = assigned.get(stored, old_assigned.get(stored))
                 if share is None:
-                    share = old_assigned.get(stored)
-                    if share is None:
-                        # The record of a member that the leader left out has no bytes.
-                        share = decode_assignment(stored).partitions if stored else {}
-                    assigned[stored] = share
+                    # The record of a member that the leader left out has no bytes.
+                    share = decode_assignment(stored).partitions if stored else {}
+                assigned[stored] = share
             except ProtocolError as error:
                 reasons.append(str(error))
                 continue
@@ -197,10 +195,6 @@ def decode_record(
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MICROSECOND = timedelta(microseconds=1)
-
-FIRST_MICROS = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
-LAST_MICROS = (datetime.max.replace(microsecond=999_000, tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
@@ -208,39 +202,39 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def to_micros(instant: datetime) -> int:
+    """The inverse of `from_micros`, for any aware time."""
+    return (instant - _EPOCH) // timedelta(microseconds=1)
+
+
+FIRST_MICROS = to_micros(datetime.min.replace(tzinfo=timezone.utc))
+LAST_MICROS = to_micros(datetime.max.replace(microsecond=999_000, tzinfo=timezone.utc))
+
+
 def millis_to_micros(millis: int) -> int:
     """Convert a timestamp of Kafka, milliseconds since 1970, to microseconds within the years 1 to 9999."""
     return min(max(millis * 1000, FIRST_MICROS), LAST_MICROS)
 
 
-def to_micros(instant: datetime) -> int:
-    """The inverse of `from_micros`, for any aware time."""
-    return (instant - _EPOCH) // _MICROSECOND
-
-
-# Client libraries are recognised by the client id: a default id, or one that starts with the name of the
-# library (`java-…`, `aiokafka-stock-…`, `kafka-python-ours-…`).
-
-JAVA = "java"
+JAVA, UNKNOWN = "java", "unknown"
 AIOKAFKA, AIOKAFKA_OURS = "aiokafka", "aiokafka with kafka-assignors"
-KAFKA_PYTHON, KAFKA_PYTHON_OURS = "kafka-python", "kafka-python with kafka-assignors"
-LIBRDKAFKA = "librdkafka"
-UNKNOWN = "unknown"
+KAFKA_PYTHON_OURS = "kafka-python with kafka-assignors"
 
 EAGER_CLIENTS = frozenset({AIOKAFKA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
 """Clients whose stock consumers revoke all partitions in every rebalance, regardless of the strategy."""
 
-_CLIENT_IDS = (
-    (re.compile(r"aiokafka-ours\b"), AIOKAFKA_OURS),
-    (re.compile(r"kafka-python-ours\b"), KAFKA_PYTHON_OURS),
-    (re.compile(r"aiokafka\b"), AIOKAFKA),
-    (re.compile(r"kafka-python\b"), KAFKA_PYTHON),
-    (re.compile(r"(rdkafka|librdkafka|confluent)\b"), LIBRDKAFKA),
-    (re.compile(r"(java|consumer)\b"), JAVA),
-)
+_CLIENT_IDS = {
+    r"aiokafka-ours\b": AIOKAFKA_OURS,
+    r"kafka-python-ours\b": KAFKA_PYTHON_OURS,
+    r"aiokafka\b": AIOKAFKA,
+    r"kafka-python\b": "kafka-python",
+    r"(rdkafka|librdkafka|confluent)\b": "librdkafka",
+    r"(java|consumer)\b": JAVA,
+}
+"""How a client id begins that is a default, or names its library (`java-…`, `kafka-python-ours-…`)."""
 
 
 @lru_cache(maxsize=1_000)
 def client_of(client_id: str) -> str:
     """The client library with this client id; "unknown" for an id that the application chose."""
-    return next((client for pattern, client in _CLIENT_IDS if pattern.match(client_id)), UNKNOWN)
+    return next((client for begins, client in _CLIENT_IDS.items() if re.match(begins, client_id)), UNKNOWN)
