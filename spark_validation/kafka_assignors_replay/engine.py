@@ -6,10 +6,9 @@ Spark for a history of any size, the local engine in a few processes of this mac
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
-import shutil
+import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -89,11 +88,9 @@ def disk_errors() -> Iterator[None]:
 @contextmanager
 def temporary_folder() -> Iterator[str]:
     with disk_errors():
-        folder = tempfile.mkdtemp(prefix="kafka-assignors-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix="kafka-assignors-", ignore_cleanup_errors=True)
+    with folder as path:
+        yield path
 
 
 # The choice of an engine
@@ -169,16 +166,12 @@ _MOST_BYTES = 1 << 20
 
 def draw(groups: Iterable[GroupSums], count: int) -> tuple[str, ...]:
     """Some groups, always the same, without groups too large to fold twice."""
-    small = [
+    small = sorted(
         sums.group or ""
         for sums in groups
         if 0 < sums.facts.replayable <= _MOST_GENERATIONS and sums.facts.value_bytes <= _MOST_BYTES
-    ]
-
-    def place(group: str) -> tuple[bytes, str]:
-        return hashlib.sha256(f"0:{group}".encode("utf-8", "surrogatepass")).digest(), group
-
-    return tuple(sorted(small, key=place)[:count])
+    )
+    return tuple(random.Random(0).sample(small, min(count, len(small))))
 
 
 def check_sample(

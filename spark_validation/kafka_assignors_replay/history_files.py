@@ -83,11 +83,6 @@ def parquet_files(place: Path) -> list[Path]:
     )
 
 
-def has_special(place: Path) -> bool:
-    """Whether there is a pipe, a device or a broken link, at which Spark waits or fails."""
-    return not all(each.is_file() or each.is_dir() for each in (place, *_names_below(place)))
-
-
 def _names_below(place: Path) -> list[Path]:
     names, seen = list[Path](), {os.path.realpath(place)}
     for folder, folders, files in os.walk(place, followlinks=True):  # Spark follows links, `rglob` does not.
@@ -131,16 +126,17 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
     Each file is read once, since a footer says nothing of the pages. `ReplayError` if every file of the
     records is damaged, or the operating system refuses a file.
     """
+    _, records = _first(path, (*RAW_NAMES, ""))
+    _, topics = _first(path, TOPICS_NAMES)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        _, records = _first(path, (*RAW_NAMES, ""))
-        damaged = [each for each in pool.map(_damage, records) if each is not None]
-        if records and len(damaged) == len(records):
-            first = damaged[0]
-            raise ReplayError(
-                f"{path}: every file of the records is damaged; the first is {first.file}: {first.reason}"
-            )
-        _, topics = _first(path, TOPICS_NAMES)
-        return (*damaged, *(each for each in pool.map(_damage, topics) if each is not None))
+        found = [*pool.map(_damage, (*records, *topics))]
+    damaged = tuple(each for each in found if each is not None)
+    if records and all(found[: len(records)]):
+        first = damaged[0]
+        raise ReplayError(
+            f"{path}: every file of the records is damaged; the first is {first.file}: {first.reason}"
+        )
+    return damaged
 
 
 def _damage(file: Path) -> DamagedFile | None:
@@ -165,14 +161,13 @@ def _first(path: str, names: Sequence[str], damaged: Container[Path] = ()) -> tu
 def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
     """The place of the records under `path`, and their files without the `damaged` ones. `ReplayError` if
     there are none."""
-    place, files = _first(path, RAW_NAMES, damaged)
-    if not files and Path(path, MANIFEST).exists():
-        raise no_records_yet(path)
-    if not files:
-        place, files = _first(path, ("",), damaged)
-    if not files:
-        raise no_parquet(path)
-    return str(place), files
+    for names in (RAW_NAMES, ("",)):
+        place, files = _first(path, names, damaged)
+        if files:
+            return str(place), files
+        if Path(path, MANIFEST).exists():
+            raise no_records_yet(path)
+    raise no_parquet(path)
 
 
 # Rows

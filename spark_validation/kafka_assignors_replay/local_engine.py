@@ -97,19 +97,27 @@ class LocalEngine:
         self._records = ArrowFiles(self._folder, "records", SORTED)
 
     def survey(self) -> Survey:
+        wanted = None if self._options.groups is None else set(map(group_bytes, self._options.groups))
         contents = ArrowFiles(self._folder, "contents", _CONTENTS)
-        partitions: dict[bytes | None, int] = {}
+        partitions: dict[bytes, int | None] = {}
         torn: set[bytes | None] = set()
         counts: Counter[str] = Counter()
+        place, files = record_files(self._path, self._damaged)
         with disk_errors():
-            for rows in self._read(counts):
+            for rows, others in read_records(files, place, self._options.topic):
+                counts["others"] += others
                 records, places = defaultdict(list), defaultdict(list)
-                for row in rows:
-                    group, partition, offset, key, micros, value = row
+                for partition, offset, micros, key, value in rows:
+                    if is_commit(key):
+                        counts["commits"] += 1
+                        continue
+                    group = group_of(key)
+                    if wanted is not None and group not in wanted:
+                        continue
                     counts["partition"] += partition is None or partition < 0
                     counts["offset"] += offset is None or offset < 0
                     counts["timestamp"] += micros is None
-                    records[_hash(group)].append(row)
+                    records[_hash(group)].append((group, partition, offset, key, micros, value))
                     if group is not None and partitions.setdefault(group, partition) != partition:
                         torn.add(group)
                     content = partition, offset, hash((micros, key, value))
@@ -118,26 +126,9 @@ class LocalEngine:
                 contents.write(places)
             self._records.close()
             contents.close()
-        if misplaced := {name: count for name, count in counts.items() if name in RAW.names and count}:
-            return Survey(misplaced=misplaced)
+        misplaced = {name: counts[name] for name in RAW.names if counts[name]}
         collided = frozenset(_collided(contents))
-        return Survey(frozenset(torn), collided, commits=counts["commits"], others=counts["others"])
-
-    def _read(self, counts: Counter[str]) -> Iterator[list[SortedRow]]:
-        """The records of groups in batches; counts the rest. The survey refuses null for a number."""
-        wanted = None if self._options.groups is None else set(map(group_bytes, self._options.groups))
-        place, files = record_files(self._path, self._damaged)
-        for rows, others in read_records(files, place, self._options.topic):
-            counts["others"] += others
-            found = []
-            for partition, offset, micros, key, value in rows:
-                if is_commit(key):
-                    counts["commits"] += 1
-                    continue
-                group = group_of(key)
-                if wanted is None or group in wanted:
-                    found.append((group, partition, offset, key, micros, value))
-            yield found
+        return Survey(frozenset(torn), collided, misplaced, counts["commits"], counts["others"])
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         return catalogue_rows(self._path, self._damaged)

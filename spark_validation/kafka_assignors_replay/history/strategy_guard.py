@@ -1,9 +1,9 @@
 """A strategy of a user that does not end, or ends its process: a time limit, and a note that names it.
 
-A signal (`signal.setitimer`) interrupts code that does not end. Signals arrive in the main thread of a
-process and between two instructions of Python: code in C runs to its end first. One timer that ticks serves
-all calls, because a replay makes so many that a timer for each costs a twentieth of its time. A process that
-ends leaves a note about the strategy that ran in it.
+A signal interrupts code that does not end. Its handler runs in the main thread of a process and between two
+instructions of Python: code in C runs to its end first. One thread that looks at the clock serves all calls,
+because a replay makes so many that a timer for each costs a twentieth of its time. A process that ends leaves
+a note about the strategy that ran in it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
@@ -49,8 +49,6 @@ class StrategyGuard:
 
     def __init__(self, limit_s: float | None = None, notes: str | None = None) -> None:
         self.limit_s, self.notes = limit_s, notes
-        self._note: mmap.mmap | None = None
-        self._may_note = notes is not None
         self._deadline = math.inf
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -58,46 +56,40 @@ class StrategyGuard:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """In this context `run` limits the time of a strategy, in the main thread of a system with timers.
-
-        If the program has a timer of its own, its alarm still comes within a tick of its time. From then on
-        there is no limit.
-        """
-        limit_s = self.limit_s
-        main = threading.current_thread() is threading.main_thread()
-        if limit_s is None or not main or not hasattr(signal, "setitimer"):
+        """In this context `run` limits the time of a strategy, in the main thread of a system with signals
+        for threads."""
+        limit_s, thread, over = self.limit_s, threading.get_ident(), threading.Event()
+        is_main = thread == threading.main_thread().ident
+        if limit_s is None or not is_main or not hasattr(signal, "pthread_kill"):
             yield
             return
-        left_s, interval_s = signal.getitimer(signal.ITIMER_REAL)
-        their_alarm = time.monotonic() + left_s if left_s else math.inf
 
-        def tick(number: int, frame: FrameType | None) -> None:
-            now = time.monotonic()
-            if now >= their_alarm:
-                restore()
-            elif now >= self._deadline and _within_run(frame):
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            if time.monotonic() >= self._deadline and _within_run(frame):
                 raise StrategyTimeout(f"no assignment within {limit_s:g} s")
 
-        def restore() -> None:
-            if signal.getsignal(signal.SIGALRM) is tick:
-                due_in_s = 0 if their_alarm == math.inf else max(their_alarm - time.monotonic(), 0.001)
-                signal.setitimer(signal.ITIMER_REAL, due_in_s, interval_s)
-                signal.signal(signal.SIGALRM, their_handler)
+        def watch() -> None:
+            while not over.wait(min(limit_s / 2, _TICK_S)):
+                if time.monotonic() >= self._deadline:
+                    signal.pthread_kill(thread, signal.SIGURG)
 
-        their_handler = signal.signal(signal.SIGALRM, tick)
+        # No program needs SIGURG, which is ignored by default; SIGALRM may be that of a timer of the program.
+        handler = signal.signal(signal.SIGURG, interrupt)
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
         try:
-            tick_s = min(limit_s / 2, _TICK_S)
-            signal.setitimer(signal.ITIMER_REAL, tick_s, tick_s)
             yield
         finally:
-            restore()
+            over.set()
+            watcher.join()
+            signal.signal(signal.SIGURG, handler)
 
     def run(self, strategy: str, group: str, offset: int, call: Callable[[], Result]) -> Result:
         """The result of `call`, which runs the strategy; `StrategyTimeout` if it takes too long."""
-        note = self._opened()
+        note = self._note
         try:
             if note is not None:
-                line = _note(strategy, group) + b"%d\0" % offset
+                line = _text(strategy, group) + b"%d\0" % offset
                 note[: len(line)] = line
             if self.limit_s is not None:
                 self._deadline = time.monotonic() + self.limit_s
@@ -112,26 +104,28 @@ class StrategyGuard:
         if self.notes is not None:
             Path(self.notes, str(process)).unlink(missing_ok=True)
 
-    def _opened(self) -> mmap.mmap | None:
-        if self._note is None and self._may_note:
-            try:
-                with open(f"{self.notes}/{os.getpid()}", "w+b", buffering=0) as file:
-                    # Reserves the space: a full disk is an error here, not at a later write to the map.
-                    file.write(bytes(_NOTE_BYTES))
-                    self._note = mmap.mmap(file.fileno(), _NOTE_BYTES)
-            except (OSError, ValueError):
-                self._may_note = False
-        return self._note
+    @cached_property
+    def _note(self) -> mmap.mmap | None:
+        """The note of this process, if it can have one."""
+        if self.notes is None:
+            return None
+        try:
+            with open(f"{self.notes}/{os.getpid()}", "w+b", buffering=0) as file:
+                # Reserves the space: a full disk is an error here, not at a later write to the map.
+                file.write(bytes(_NOTE_BYTES))
+                return mmap.mmap(file.fileno(), _NOTE_BYTES)
+        except (OSError, ValueError):
+            return None
 
 
 @lru_cache(maxsize=64)
-def _note(strategy: str, group: str) -> bytes:
+def _text(strategy: str, group: str) -> bytes:
     text = f"strategy {quoted(strategy)}, group {quoted(group)}, offset "
     return text.encode(errors="replace")[: _NOTE_BYTES - 32]
 
 
 def _within_run(frame: FrameType | None) -> bool:
-    """Whether a strategy runs in this frame: an alarm may come right before or after it."""
+    """Whether a strategy runs in this frame: a signal may come right before or after it."""
     while frame is not None and frame.f_code is not StrategyGuard.run.__code__:
         frame = frame.f_back
     return frame is not None

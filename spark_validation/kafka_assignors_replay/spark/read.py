@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -29,7 +30,6 @@ from kafka_assignors_replay.history_files import (
     OPTIONAL,
     TOPIC,
     columns_of,
-    has_special,
     no_parquet,
     no_records_yet,
     not_parquet,
@@ -126,16 +126,13 @@ def _parts(spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collectio
         return [spark.read.table(name)] if exists else []
     if (form := table_format(partial(_names_in, spark, path))) is not None:
         return [_with_log(spark, path, form)]
-    special = "://" not in path and has_special(Path(path))
-    files = parquet_files(Path(path)) if damaged or special else []
-    kept = [str(file.absolute()) for file in files if file not in damaged]
-    if (files or special) and not kept:
-        return []
-    if len(kept) == len(files) and not special:
-        kept = [path]
+    names = [path]
+    if "://" not in path:
+        names = [_as_name(str(file.absolute())) for file in parquet_files(Path(path)) if file not in damaged]
+        if not names:
+            return []
     try:
-        # The path of a disk is a name, and no pattern.
-        rows = _reader(spark).parquet(path) if "://" in path else _read_files(spark, kept)
+        rows = _reader(spark).parquet(*names)
     except SPARK_ERRORS as error:
         nothing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
         if isinstance(error, AnalysisException) and error.getCondition() in nothing:
@@ -147,11 +144,16 @@ def _parts(spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collectio
 
 def _names_in(spark: SparkSession, path: str, folder: str) -> list[str]:
     """The names in a folder of any file system of Hadoop; none if there is no such folder."""
+    place, conf = _in_hadoop(spark, f"{path.rstrip('/')}/{folder}")
+    files = place.getFileSystem(conf)
+    return [str(each.getPath().getName()) for each in files.listStatus(place)] if files.exists(place) else []
+
+
+def _in_hadoop(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """The path, and the configuration of file systems, in the JVM."""
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
-    place = jvm.org.apache.hadoop.fs.Path(f"{path.rstrip('/')}/{folder}")
-    files = place.getFileSystem(session.sessionState().newHadoopConf())
-    return [str(each.getPath().getName()) for each in files.listStatus(place)] if files.exists(place) else []
+    return jvm.org.apache.hadoop.fs.Path(path), session.sessionState().newHadoopConf()
 
 
 def _with_log(spark: SparkSession, path: str, form: str) -> DataFrame:
@@ -176,39 +178,30 @@ def _with_instants(rows: DataFrame, path: str, column: str) -> list[DataFrame]:
     if not isinstance(kind, LongType) and not (times and "://" not in path):
         return [rows]
     spark, of_unit = rows.sparkSession, dict[str, list[str]]()
-    files = rows.inputFiles()
+    files = [unquote(file) for file in rows.inputFiles()]
     with ThreadPoolExecutor(_FOOTERS_AT_A_TIME) as pool:
-        units = pool.map(lambda file: _unit_of(spark, file, column), files)
-        for file, unit in zip(files, units, strict=True):
-            of_unit.setdefault(unit, []).append(str(_hadoop_path(spark, file).toString()))
+        for file, unit in zip(files, pool.map(partial(_unit_of, spark, column), files), strict=True):
+            of_unit.setdefault(unit, []).append(_as_name(file))
     if of_unit.keys() <= {""}:
         return [rows]
     parts = []
     for unit, own in sorted(of_unit.items()):
-        part = _read_files(spark, own)
+        part = _reader(spark).parquet(*own)
         if unit == "MILLIS":
             number = StructField(column, LongType())
-            part = _read_files(
-                spark, own, StructType([number if each.name == column else each for each in part.schema])
-            )
-        parts.append(part.withColumn(column, _INSTANTS[unit](part[column])) if unit else part)
+            schema = StructType([number if each.name == column else each for each in part.schema])
+            part = _reader(spark).schema(schema).parquet(*own)
+        parts.append(part.withColumn(column, F.expr(_INSTANTS[unit].format(column))) if unit else part)
     return parts
 
 
-def _of_nanoseconds(column: Column) -> Column:
-    """The microsecond in which the time lies."""
-    whole, thousand = F.call_function("div", column, F.lit(1_000)), F.lit(1_000)
-    before_1970 = (column < 0) & (F.pmod(column, thousand) != 0)
-    return F.timestamp_micros(whole - F.when(before_1970, 1).otherwise(0))
-
-
-def _of_milliseconds(column: Column) -> Column:
-    """Times limited to the years 1 to 9999."""
-    bounded = F.greatest(F.least(column, F.lit(LAST_MICROS // 1_000)), F.lit(FIRST_MICROS // 1_000))
-    return F.when(column.isNotNull(), F.timestamp_millis(bounded))
-
-
-_INSTANTS: Mapping[str, Callable[[Column], Column]] = {"NANOS": _of_nanoseconds, "MILLIS": _of_milliseconds}
+_INSTANTS = {
+    # The microsecond in which the time lies, before 1970 too.
+    "NANOS": "timestamp_micros(`{0}` div 1000 - cast(`{0}` % 1000 < 0 AS int))",
+    # Within the years 1 to 9999; `greatest` and `least` leave out null.
+    "MILLIS": "if(`{0}` IS NULL, NULL, timestamp_millis("
+    f"greatest(least(`{{0}}`, {LAST_MICROS // 1_000}), {FIRST_MICROS // 1_000})))",
+}
 """Makes timestamps of integers, by their unit in Parquet; Spark has a type for all others."""
 
 
@@ -218,33 +211,19 @@ def _reader(spark: SparkSession) -> DataFrameReader:
     return spark.read.option("recursiveFileLookup", "true")
 
 
-def _read_files(spark: SparkSession, files: Sequence[str], schema: StructType | None = None) -> DataFrame:
-    reader = _reader(spark) if schema is None else _reader(spark).schema(schema)
-    return reader.parquet(*(_PATTERN.sub(r"\\\g<0>", file) for file in files))
+def _as_name(path: str) -> str:
+    """The path for Spark, which takes it as a name and not as a pattern."""
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
-def _unit_of(spark: SparkSession, file: str, column: str) -> str:
+def _unit_of(spark: SparkSession, column: str, file: str) -> str:
     """The key in `_INSTANTS` for the unit that a file names for its column of times, or ""."""
+    place, conf = _in_hadoop(spark, file)
     hadoop: Any = cast(Any, spark._jvm).org.apache.parquet.hadoop
-    session: Any = spark._jsparkSession
     try:
-        source = hadoop.util.HadoopInputFile.fromPath(
-            _hadoop_path(spark, file), session.sessionState().newHadoopConf()
-        )
-        reader = hadoop.ParquetFileReader.open(source)
-        try:
-            schema = reader.getFileMetaData().getSchema()
-            if not schema.containsField(column):
-                return ""
-            meaning = schema.getType(schema.getFieldIndex(column)).getLogicalTypeAnnotation()
-            said = "" if meaning is None else str(meaning.toString())
-            return next((unit for unit in _INSTANTS if said.startswith(f"TIMESTAMP({unit}")), "")
-        finally:
-            reader.close()
+        footer = hadoop.ParquetFileReader.readFooter(conf, place)
+        schema = str(footer.getFileMetaData().getSchema())
     except SPARK_ERRORS as error:
-        raise not_parquet(_hadoop_path(spark, file).toUri().getPath(), one_line(error)) from None
-
-
-def _hadoop_path(spark: SparkSession, file: str) -> Any:
-    jvm: Any = spark._jvm
-    return jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
+        raise not_parquet(file.removeprefix("file://"), one_line(error)) from None
+    unit = re.search(rf"^  \w+ int64 {column} \(TIMESTAMP\((\w+)", schema, re.MULTILINE)
+    return unit[1] if unit is not None and unit[1] in _INSTANTS else ""

@@ -63,18 +63,7 @@ class SparkEngine:
         self._bytes = 0
 
     def survey(self) -> Survey:
-        found = self._by_group().collect()[0].asDict()
-        if misplaced := {name: found[name] for name in _PLACE if found[name]}:
-            return Survey(misplaced=misplaced)
-        self._bytes = found["bytes"] or 0
-        torn = frozenset(bytes(each) for each in found["torn"])
-        collided = frozenset((row[0], row[1]) for row in self._collisions().collect())
-        others = 0 if self._others is None else self._others.count()
-        return Survey(torn, collided, commits=found["commits"] or 0, others=others)
-
-    def _by_group(self) -> DataFrame:
-        """One row about all groups."""
-        groups = self._rows.groupBy("commit", "g").agg(
+        by_group = self._rows.groupBy("commit", "g").agg(
             F.expr("count(*) AS rows"),
             F.expr(f"sum(coalesce(length(value), 0) + {_RECORD_BYTES}) AS bytes"),
             F.expr("coalesce(min(partition) != max(partition), false) AS several"),
@@ -82,17 +71,21 @@ class SparkEngine:
             F.expr("count_if(offset IS NULL OR offset < 0) AS offset"),
             F.expr("count_if(micros IS NULL) AS timestamp"),
         )
-        return groups.agg(
+        of_all = by_group.agg(
             F.expr("sum(rows) FILTER (WHERE commit) AS commits"),
             F.expr("collect_list(g) FILTER (WHERE several) AS torn"),
             *(F.expr(f"sum({each}) FILTER (WHERE NOT commit) AS {each}") for each in ("bytes", *_PLACE)),
         )
-
-    def _collisions(self) -> DataFrame:
-        """The places that have different records."""
-        records = self._records.withColumn("content", F.xxhash64("micros", "key", "value"))
+        contents = self._records.withColumn("content", F.xxhash64("micros", "key", "value"))
         differ = F.expr("min(content) != max(content) AS differ")
-        return records.groupBy("partition", "offset").agg(differ).where("differ").drop("differ")
+        by_place = contents.groupBy("partition", "offset").agg(differ).where("differ")
+        found = of_all.collect()[0].asDict()
+        self._bytes = found["bytes"] or 0
+        torn = frozenset(bytes(each) for each in found["torn"])
+        collided = frozenset((row[0], row[1]) for row in by_place.collect())
+        misplaced = {name: found[name] for name in _PLACE if found[name]}
+        others = 0 if self._others is None else self._others.count()
+        return Survey(torn, collided, misplaced, found["commits"] or 0, others)
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
@@ -103,7 +96,13 @@ class SparkEngine:
         cores = self._spark.sparkContext.defaultParallelism
         tasks = min(max(cores, self._bytes // _TASK_BYTES), _MOST_TASKS_A_CORE * cores)
         rows = self._records.repartition(tasks, "g").sortWithinPartitions(*SORTED.names[:-1])
-        folded = _map_in_arrow(rows, _fold_batches(work)).toArrow()
+        # Spark's `DataFrame.mapInArrow` refuses to start without pandas, although neither it nor its workers
+        # use pandas (4.0 to 4.3: the check is in `pandas_udf`, which only gives the function its type).
+        kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+        fold = UserDefinedFunction(_fold_batches(work), from_arrow_schema(_OUTPUT), "fold", kind)
+        applied: Any = fold(*rows.columns)
+        in_jvm: Any = rows._jdf
+        folded = DataFrame(in_jvm.mapInArrow(applied._jc, False, None), self._spark).toArrow()
         return map(pickle.loads, folded["sums"].to_pylist())
 
     def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
@@ -125,21 +124,6 @@ def _rows_of(raw: DataFrame) -> DataFrame:
 
 def _is_one_of(groups: Iterable[bytes]) -> Column:
     return F.col("g").isin(*map(bytearray, groups))
-
-
-def _map_in_arrow(
-    rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-) -> DataFrame:
-    """The outputs of `function` over the record batches of each task, in their order.
-
-    Spark's `DataFrame.mapInArrow` refuses to start without pandas, although neither it nor its workers use
-    pandas (4.0 to 4.3: the check is in `pandas_udf`, which only gives the function its type).
-    """
-    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    typed = UserDefinedFunction(function, from_arrow_schema(_OUTPUT), "fold", kind)
-    in_jvm: Any = rows._jdf
-    applied: Any = typed(*rows.columns)
-    return DataFrame(in_jvm.mapInArrow(applied._jc, False, None), rows.sparkSession)
 
 
 def _fold_batches(work: FoldWork) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
