@@ -62,9 +62,9 @@ class ArrowFiles:
         for writer in self._writers.values():
             writer.close()
 
-    def written(self) -> list[int]:
-        """The files that have rows, the largest first."""
-        return sorted(self._writers, key=lambda number: -os.path.getsize(self.paths[number]))
+    def written(self) -> list[str]:
+        """The paths of the files that have rows, the largest first."""
+        return sorted((self.paths[number] for number in self._writers), key=os.path.getsize, reverse=True)
 
 
 def _read_file(path: str) -> pa.Table:
@@ -134,11 +134,10 @@ class LocalEngine:
         return catalogue_rows(self._path, self._damaged)
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
-        numbers = self._records.written()
-        self._on_tasks(0, len(numbers))
-        files = [self._records.paths[number] for number in numbers]
+        files = self._records.written()
+        self._on_tasks(0, len(files))
         for done, sums in enumerate(_in_processes(work, files), start=1):
-            self._on_tasks(done, len(numbers))
+            self._on_tasks(done, len(files))
             yield from sums
 
     def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
@@ -153,8 +152,8 @@ def _hash(group: bytes | None) -> int:
 
 def _collided(contents: ArrowFiles) -> Iterator[tuple[int, int]]:
     """The places that have records with different contents."""
-    for number in contents.written():
-        places = _read_file(contents.paths[number]).group_by(["partition", "offset"])
+    for path in contents.written():
+        places = _read_file(path).group_by(["partition", "offset"])
         found = places.aggregate([("content", "min"), ("content", "max")])
         found = found.filter(pc.field("content_min") != pc.field("content_max"))
         yield from zip(found["partition"].to_pylist(), found["offset"].to_pylist(), strict=True)
@@ -173,31 +172,29 @@ def _in_processes(work: FoldWork, files: list[str]) -> Iterator[list[GroupSums]]
     others, own = set(multiprocessing.active_children()), set()
     spawn = multiprocessing.get_context("spawn")
     processes = max(1, min(os.cpu_count() or 1, len(files)))
-    try:
-        with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
-            try:
-                with _alone():
-                    folded = [pool.submit(_fold_file, each) for each in files]
-                # The pool watches the processes that it had when a call came, so the last one needs another.
-                pool.submit(int)
-                own = set(multiprocessing.active_children()) - others
-                for done in as_completed(folded):
-                    yield done.result()
-            except BrokenProcessPool:
-                raise
-            except BaseException:
-                for process in set(multiprocessing.active_children()) - others:
-                    process.kill()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    except BrokenProcessPool:
-        # A broken pool ends its other processes by SIGTERM. All exit codes are known only when it is closed:
-        # before, its own thread may have taken the status of a process and not stored it yet.
-        for process in own:
-            if process.exitcode == -signal.SIGTERM:
-                work.guard.forget(process.pid)
-        why = "a strategy ended it, or there was too little memory"
-        raise ReplayError(f"a process that replayed groups ended: {why}") from None
+    with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
+        try:
+            with _alone():
+                folded = [pool.submit(_fold_file, each) for each in files]
+            # The pool watches the processes that it had when a call came, so the last one needs another.
+            pool.submit(int)
+            own = set(multiprocessing.active_children()) - others
+            for done in as_completed(folded):
+                yield done.result()
+        except BrokenProcessPool:
+            # A broken pool ends its other processes by SIGTERM. All exit codes are known only when it is
+            # closed: before, its own thread may have taken the status of a process and not stored it yet.
+            pool.shutdown()
+            for process in own:
+                if process.exitcode == -signal.SIGTERM:
+                    work.guard.forget(process.pid)
+            why = "a strategy ended it, or there was too little memory"
+            raise ReplayError(f"a process that replayed groups ended: {why}") from None
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 @contextmanager

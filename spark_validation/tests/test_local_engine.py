@@ -51,8 +51,8 @@ def peak(given: ReplayOptions) -> int:
         with contextlib.ExitStack() as closing:
             engine = LocalEngine(given, frozenset(), lambda done, total: None, closing)
             engine.survey()
-            for number in engine._records.written():
-                for _ in local_engine._sorted(engine._records.paths[number]):
+            for path in engine._records.written():
+                for _ in local_engine._sorted(path):
                     pass
         return tracemalloc.get_traced_memory()[1]
     finally:

@@ -44,8 +44,6 @@ from kafka_assignors_replay.spark.spark_session import SPARK_ERRORS, one_line
 TABLE = "table://"
 """The prefix of a table's name in a catalog of Spark, or of a namespace with tables `raw` and `topics`."""
 
-_FOOTERS_AT_A_TIME = 8
-
 _PATTERN = re.compile(r"[\[\]{}*?\\]")
 """The characters that Spark takes as a pattern in a path."""
 
@@ -172,14 +170,14 @@ def _with_log(spark: SparkSession, path: str, form: str) -> DataFrame:
 def _with_instants(rows: DataFrame, path: str, column: str) -> list[DataFrame]:
     """The rows with times in a column that has times of any unit."""
     kind = next((field.dataType for field in rows.schema if field.name == column), None)
-    times = isinstance(kind, (TimestampType, TimestampNTZType))
     # Spark takes the type from one file. On a disk the footers of the others cost little. At a URL, a later
     # file in nanoseconds is an error of Spark that names the file.
-    if not isinstance(kind, LongType) and not (times and "://" not in path):
+    several = (LongType,) if "://" in path else (LongType, TimestampType, TimestampNTZType)
+    if not isinstance(kind, several):
         return [rows]
     spark, of_unit = rows.sparkSession, dict[str, list[str]]()
     files = [unquote(file) for file in rows.inputFiles()]
-    with ThreadPoolExecutor(_FOOTERS_AT_A_TIME) as pool:
+    with ThreadPoolExecutor() as pool:
         for file, unit in zip(files, pool.map(partial(_unit_of, spark, column), files), strict=True):
             of_unit.setdefault(unit, []).append(_as_name(file))
     if of_unit.keys() <= {""}:

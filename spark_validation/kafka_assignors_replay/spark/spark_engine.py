@@ -50,13 +50,17 @@ class SparkEngine:
     def __init__(
         self, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, closing: ExitStack
     ) -> None:
-        assert options.path is not None
-        self._options, self._damaged = options, damaged
+        self._path, self._damaged = options.path or "", damaged
         self._spark = closing.enter_context(spark_session(options.spark_config))
         closing.enter_context(one_line_errors())
         closing.enter_context(task_progress(self._spark, on_tasks))
-        raw, self._others = recorded_records(self._spark, options.path, damaged, options.topic)
-        self._rows = _rows_of(raw)
+        raw, self._others = recorded_records(self._spark, self._path, damaged, options.topic)
+        # The rows in the columns of `SORTED`, and whether they are a `commit`, which has no group here.
+        commit = F.coalesce(F.substring("key", 1, 2).isin(*map(bytearray, OFFSET_COMMITS)), F.lit(False))
+        length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
+        group = F.when(~commit & (F.length("key") >= 4), F.substring(F.col("key"), F.lit(5), length))
+        rows = raw.withColumns({"commit": commit, "g": group, "micros": F.unix_micros("timestamp")})
+        self._rows = rows.select("commit", *SORTED.names)
         if options.groups is not None:
             self._rows = self._rows.where(F.col("commit") | _is_one_of(map(group_bytes, options.groups)))
         self._records = self._rows.where(~F.col("commit")).drop("commit")
@@ -88,8 +92,7 @@ class SparkEngine:
         return Survey(torn, collided, misplaced, found["commits"] or 0, others)
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
-        assert self._options.path is not None
-        found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS, self._damaged)
+        found = read_first(self._spark, self._path, TOPICS_NAMES, TOPICS, self._damaged)
         return found and (found[0], rows_by_name(found[1].toArrow(), TOPICS))
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
@@ -108,18 +111,6 @@ class SparkEngine:
     def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
         found = self._records.where(_is_one_of(groups)).orderBy(*SORTED.names[:-1]).toArrow()
         return zip(*(column.to_pylist() for column in found.columns), strict=True)
-
-
-def _rows_of(raw: DataFrame) -> DataFrame:
-    """The rows in the columns of `SORTED`, and whether they are a `commit`, which has no group here."""
-    commit = F.coalesce(F.substring("key", 1, 2).isin(*map(bytearray, OFFSET_COMMITS)), F.lit(False))
-    length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
-    group = F.when(~commit & (F.length("key") >= 4), F.substring(F.col("key"), F.lit(5), length))
-    columns = {"g": group, "micros": F.unix_micros("timestamp")}
-    return raw.select(
-        commit.alias("commit"),
-        *(columns[name].alias(name) if name in columns else F.col(name) for name in SORTED.names),
-    )
 
 
 def _is_one_of(groups: Iterable[bytes]) -> Column:
