@@ -20,7 +20,7 @@ from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_
 from kafka_assignors_replay.history.records import group_bytes
 from kafka_assignors_replay.history.sums import GroupSums, values_of
 from kafka_assignors_replay.history_files import parquet_files, table_on_disk
-from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck
+from kafka_assignors_replay.result import ReplayError, ReplayOptions
 
 ENGINES = ("spark", "local")
 
@@ -174,15 +174,10 @@ def draw(groups: Iterable[GroupSums], count: int) -> tuple[str, ...]:
     return tuple(random.Random(0).sample(small, min(count, len(small))))
 
 
-def check_sample(
-    engine: Engine, work: FoldWork, found: Iterable[GroupSums], groups: Sequence[str]
-) -> SampleCheck:
+def check_sample(engine: Engine, work: FoldWork, found: Iterable[GroupSums], groups: Sequence[str]) -> None:
     """Fold these groups in this process; `ReplayError` if the engine's result differs."""
-    if not groups:
-        return SampleCheck((), 0)
     of_engine = {sums.group: sums for sums in found}
-    rows = 0
-    for sums in fold_sorted(engine.records_of(map(group_bytes, groups)), work):
+    for sums in fold_sorted(engine.records_of(map(group_bytes, groups)) if groups else (), work):
         here, there = _values(sums), _values(of_engine[sums.group])
         if differing := [name for name in here if here[name] != there[name]]:
             raise ReplayError(
@@ -190,13 +185,11 @@ def check_sample(
                 f"{' and '.join(differing)}. Do all processes have the same version of kafka-assignors and "
                 "of the strategies, and do these depend on nothing but the group?"
             )
-        rows += sums.rows
-    return SampleCheck(tuple(groups), rows)
 
 
 def _values(sums: GroupSums) -> dict[str, Any]:
     """Everything that a result has of the group."""
-    values = {**values_of([sums]), "rows": sums.rows}
+    values = values_of([sums])
     # The error text of a user's strategy may differ in each run, for example by the address of an object.
     values["verdicts"] = [
         replace(each, failures=tuple(sorted(text.partition(":")[0] for text in each.failures)))

@@ -161,7 +161,8 @@ def _replay_history(
         values = values_of(named)
         _require_rebalances(options, survey, everything, values["groups"])
         phases.begin()
-        sample = check_sample(opened, work, named, draw(named, options.sample_groups))
+        sample = draw(named, options.sample_groups)
+        check_sample(opened, work, named, sample)
         phases.begin()
         return ReplayResult(
             options=options,

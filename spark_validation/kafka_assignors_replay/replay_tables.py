@@ -111,8 +111,8 @@ def _truth(truth: TruthCheck) -> Iterator[RenderableType]:
 
 
 def _sample(result: ReplayResult) -> str:
-    groups = counted(len(result.sample.groups), "group")
-    return f"{counted(result.sample.rows, 'row')} of {groups} computed a second time, with the same result."
+    groups = counted(len(result.sample), "group")
+    return f"The figures of {groups} were computed a second time, with the same result."
 
 
 def _assigned_by_broker(result: ReplayResult) -> Iterator[RenderableType]:

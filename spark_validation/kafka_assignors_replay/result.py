@@ -224,16 +224,9 @@ class TruthCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleCheck:
-    """The groups that were replayed a second time, and the number of their rows, which are all equal."""
-
-    groups: tuple[str, ...]
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole result. `warnings` say what could not be read, and the consequences. `damaged_files` counts
+    """The whole result. `sample` are the groups that were replayed a second time, with the same sums.
+    `warnings` say what could not be read, and the consequences. `damaged_files` counts
     the files that were left out, `damaged` lists the first hundred."""
 
     options: ReplayOptions
@@ -243,7 +236,7 @@ class ReplayResult:
     churn: tuple[Churn, ...]
     culprits: tuple[Culprit, ...]
     truth: TruthCheck
-    sample: SampleCheck
+    sample: tuple[str, ...]
     undecodable: tuple[UndecodableRecord, ...]
     warnings: tuple[str, ...]
     versions: Mapping[str, str]

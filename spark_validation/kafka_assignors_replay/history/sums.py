@@ -115,7 +115,7 @@ _Outcome = tuple[CheckOutcome, "str | None"]
 
 @dataclass(slots=True)
 class GroupSums:
-    """The sums of one group, or of the records that name no group. `rows` counts the rows of its replay.
+    """The sums of one group, or of the records that name no group.
 
     The fields from `rebalances` on are about its logical rebalances, and why some are not replayed.
     """
@@ -133,7 +133,6 @@ class GroupSums:
     )  # by client and strategy
     differences: list[Difference] = field(default_factory=list)
     undecodable: list[tuple[int, int, str | None, str]] = field(default_factory=list)
-    rows: int = 0
     rebalances: int = 0
     replayed_rebalances: int = 0
     not_replayed: Counter[str] = field(default_factory=Counter)
@@ -157,7 +156,6 @@ class GroupSums:
             self.undecodable.append((record.partition, record.offset, event.group, event.reason))
 
     def add_row(self, row: Replayed, first_mode: str) -> None:
-        self.rows += 1
         if row.measures is not None:
             self.figures[row.mode, row.strategy].add(row.measures)
         elif row.strategy != RECORDED and row.problem is not None:
