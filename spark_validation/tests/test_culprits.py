@@ -151,7 +151,7 @@ def test_static_members_that_are_replaced_in_place_are_a_deployment_without_a_ge
 def test_a_deployment_is_found_among_other_changes() -> None:
     life = Life(A, B, C, someone("d")).then(30, went=[someone("d")])
     life = rolling(life, "abc").then(301, came=[someone("e")])
-    assert counts(life) == {None: (7, 0, 1), "java-e": (1, 1, 0)}
+    assert counts(life) == {None: (6, 0, 1), "java-d": (1, 1, 0), "java-e": (1, 1, 0)}
 
 
 def two_deployments() -> Life:
@@ -172,11 +172,9 @@ DEPLOYMENTS: dict[str, tuple[Life, dict[str, float], int, int]] = {
     "no changes": (Life(A, B).then(10).then(10), {}, 0, 0),
     "two deployments": (two_deployments(), {}, 2, 0),
     "a wave that leaves a member out": (rolling(Life(A, B, C), "ab"), {}, 0, 4),
-    "a wave whose newcomers leave again": (newcomers_leave(), {}, 1, 0),
-    "a wave with too many changes": (SLOW_WAVE, {"_MOST_CHANGES": 2}, 0, 4),
-    "all members leave for good": (Life(A, B).then(9, went=[A]).then(9, went=[B]), {}, 0, 2),
+    "a wave whose newcomers leave again": (newcomers_leave(), {}, 0, 8),
     "a slow wave": (SLOW_WAVE, {}, 1, 0),
-    "a wave that takes too long": (SLOW_WAVE, {"DEPLOYMENT_S": 399}, 0, 4),
+    "a wave that takes too long": (SLOW_WAVE, {"DEPLOYMENT_S": 599}, 0, 4),
     "a wave that pauses": (SLOW_WAVE, {"DEPLOYMENT_GAP_S": 199}, 0, 4),
     "a single member that is replaced": (rolling(Life(A), "a"), {}, 0, 2),
     "a history that starts late": (Life(A, B, starts_late=True), {}, 0, 0),
@@ -221,7 +219,7 @@ def test_the_state_does_not_grow_with_the_history_and_keeps_those_with_the_most_
                 life.then(600, went=[B]).then(600, came=[B])
                 for record in (life.records.pop(-2), life.records.pop()):
                     finder.feed(record)
-        assert len(finder._wave) + len(finder._found) < 60
+        assert len(finder._waiting) + len(finder._found) + len(finder._born) < 80
         worst, *others = finder.finish()
     assert (worst.client_id, worst.generations) == ("java-b", 572)
     assert all(each.generations == 2 for each in others)

@@ -1,13 +1,13 @@
 """Which clients and deployments make a group rebalance: `docs/replay.md` defines both.
 
-A wave of changes after which no earlier member is left is one deployment; every other change is charged to
-the clients that joined or left. Memory is bounded by the group, `_MOST_CHANGES` and `_MOST_CLIENTS`.
+A wave of changes that replaces all members is one deployment; every other change is charged to the clients
+that joined or left. Memory is bounded by the group, the changes within one wave, and `_MOST_CLIENTS`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -19,9 +19,6 @@ DEPLOYMENT_S = 1800.0
 
 DEPLOYMENT_GAP_S = 300.0
 """The longest time between two changes of one deployment."""
-
-_MOST_CHANGES = 2_000
-"""The most changes of one deployment."""
 
 _MOST_CULPRITS = 20
 """The most culprits of a group that a result names."""
@@ -62,9 +59,12 @@ _Who = tuple[str | None, str, str]
 class _Change:
     """A generation in which members joined or left."""
 
+    number: int  # of changes
+    rebalance: int  # the number of generations
     rebalanced: bool  # False where a static member restarted without a generation
     timestamp: datetime
-    # Of each identity: a member, how many left, how many joined, the most at one time
+    before: int  # members before it
+    # Of each identity: the last member, how many left, how many joined, the most at one time
     clients: Mapping[_Who, tuple[MemberRecord, int, int, int]]
 
 
@@ -74,34 +74,31 @@ class CulpritFinder:
 
     _group: str = ""
     _last: Generation | None = None
-    _wave: list[_Change] = field(default_factory=list)  # changes that may be a deployment
-    _earlier: frozenset[str] = frozenset()  # the members before it
+    _born: dict[str, int] = field(default_factory=dict)  # by member id: the change with which it came, sorted
+    _changes: int = 0
+    _rebalances: int = 0
+    _youngest_gone: int = 0  # the latest birth of a member that has left
+    _waiting: deque[_Change] = field(default_factory=deque)  # changes that may be part of a deployment
     _found: dict[_Who | None, Culprit] = field(default_factory=dict)  # None: the deployments
 
     def feed(self, record: Generation) -> None:
         last, self._last, self._group = self._last, record, record.group
+        self._rebalances += not record.replacement
         before = last.members if last is not None and last.is_known else None
         if last is None or last.incarnation != record.incarnation or not record.is_comparable:
-            self._settle(before or ())
+            self._settle()
             # A group that is created again starts without members, unless its start is not in the history.
-            before = {} if record.is_comparable else None
-        if before is None or before.keys() == record.members.keys():
-            return
-        if self._wave and not self._goes_on(record.timestamp):
-            self._settle(before)
-        if not self._wave:
-            self._earlier = frozenset(before)
-        self._wave.append(_change(before, record))
-
-    def _goes_on(self, now: datetime) -> bool:
-        """Whether a change at this time may belong to the deployment of the changes before."""
-        first, last = self._wave[0].timestamp, self._wave[-1].timestamp
-        is_soon = _seconds(last, now) <= DEPLOYMENT_GAP_S and _seconds(first, now) <= DEPLOYMENT_S
-        return is_soon and len(self._wave) < _MOST_CHANGES
+            before, self._born = {} if record.is_comparable else None, {}
+        if before is None:
+            self._born = dict.fromkeys(record.members, self._changes)
+        elif before.keys() != record.members.keys():
+            self._settle(record.timestamp)
+            self._waiting.append(self._change(before, record))
+            self._settle_wave(is_over=False)
 
     def finish(self) -> list[Culprit]:
         """The culprits with the most rebalances, after the last record."""
-        self._settle(() if self._last is None else self._last.members)
+        self._settle()
         return self._worst(_MOST_CULPRITS)
 
     def _worst(self, most: int) -> list[Culprit]:
@@ -111,21 +108,56 @@ class CulpritFinder:
 
         return sorted(self._found.values(), key=place)[:most]
 
-    def _settle(self, members: Collection[str]) -> None:
-        """Count the wave, after which the group has these members: as a deployment, or change by change."""
-        wave, self._wave = self._wave, []
-        if len(self._earlier) < 2 or not members or not self._earlier.isdisjoint(members):
-            for change in wave:
-                self._charge(change)
-        elif wave:
-            found = self._culprit(None, wave[0].timestamp)
-            found.deployments += 1
-            found.members = max(found.members, len(self._earlier))
-            found.last_timestamp = wave[-1].timestamp
-            for change in wave:
-                found.leaves += sum(left for _, left, _, _ in change.clients.values())
-                found.joins += sum(joined for _, _, joined, _ in change.clients.values())
-                found.generations += change.rebalanced
+    def _change(self, before: Mapping[str, MemberRecord], record: Generation) -> _Change:
+        self._changes += 1
+        left = [member for name, member in before.items() if name not in record.members]
+        joined = [member for name, member in record.members.items() if name not in before]
+        for member in left:
+            self._youngest_gone = max(self._youngest_gone, self._born.pop(member.member_id, 0))
+        self._born.update((member.member_id, self._changes) for member in joined)
+        were, gone, new = (Counter(map(_who, members)) for members in (before.values(), left, joined))
+        clients = {}
+        for member in (*left, *joined):
+            who = _who(member)
+            clients[who] = member, gone[who], new[who], were[who] + max(new[who] - gone[who], 0)
+        return _Change(
+            self._changes, self._rebalances, not record.replacement, record.timestamp, len(before), clients
+        )
+
+    def _settle_wave(self, *, is_over: bool) -> None:
+        """Count the deployment that the last change completes, if any; the changes before it belong to none.
+
+        Every member of the group must have joined in the wave, and none of these may have left again. While
+        the group has fewer members than before the wave, a further member may still join. Once the wave
+        `is_over`, a member may have left for good before a deployment of the others.
+        """
+        oldest, gone = next(iter(self._born.values()), 0), self._youngest_gone
+        if oldest <= gone:
+            return
+        starts = (each for each in self._waiting if each.before >= 2 and gone < each.number <= oldest)
+        first = next((each for each in starts if not is_over or each.before <= len(self._born)), None)
+        if first is None or first.before > len(self._born):
+            return
+        while self._waiting[0] is not first:
+            self._charge(self._waiting.popleft())
+        last, found = self._waiting[-1], self._culprit(None, first.timestamp)
+        found.deployments += 1
+        found.members, found.last_timestamp = max(found.members, first.before), last.timestamp
+        for change in self._waiting:
+            found.leaves += sum(left for _, left, _, _ in change.clients.values())
+            found.joins += sum(joined for _, _, joined, _ in change.clients.values())
+        found.generations += last.rebalance - first.rebalance + first.rebalanced
+        self._waiting.clear()
+        self._youngest_gone = self._changes
+
+    def _settle(self, now: datetime | None = None) -> None:
+        """Settle the changes that no deployment which continues `now` can include; without a time, all."""
+        waiting = self._waiting
+        if waiting and (now is None or _seconds(waiting[-1].timestamp, now) > DEPLOYMENT_GAP_S):
+            self._settle_wave(is_over=True)
+            now = None
+        while waiting and (now is None or _seconds(waiting[0].timestamp, now) > DEPLOYMENT_S):
+            self._charge(waiting.popleft())
 
     def _charge(self, change: _Change) -> None:
         for who, (member, left, joined, at_once) in change.clients.items():
@@ -145,17 +177,6 @@ class CulpritFinder:
         return self._found.setdefault(
             who, Culprit(group=self._group, first_timestamp=now, last_timestamp=now)
         )
-
-
-def _change(before: Mapping[str, MemberRecord], record: Generation) -> _Change:
-    left = [member for name, member in before.items() if name not in record.members]
-    joined = [member for name, member in record.members.items() if name not in before]
-    were, gone, new = (Counter(map(_who, members)) for members in (before.values(), left, joined))
-    clients = {}
-    for member in (*left, *joined):
-        who = _who(member)
-        clients[who] = member, gone[who], new[who], were[who] + max(new[who] - gone[who], 0)
-    return _Change(not record.replacement, record.timestamp, clients)
 
 
 def _seconds(since: datetime, until: datetime) -> float:
