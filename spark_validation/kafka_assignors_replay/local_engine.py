@@ -26,7 +26,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_assignors_replay.engine import OBJECTS, OnTasks, Survey, disk_errors, temporary_folder
+from kafka_assignors_replay.engine import (
+    OBJECTS,
+    WORKER_ENDED,
+    OnTasks,
+    Survey,
+    disk_errors,
+    temporary_folder,
+)
 from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
 from kafka_assignors_replay.history.records import group_bytes, group_of, is_commit
 from kafka_assignors_replay.history.sums import GroupSums
@@ -169,7 +176,7 @@ def _in_processes(work: FoldWork, files: list[str]) -> Iterator[list[GroupSums]]
 
     `ReplayError` if a process ends: a strategy of a user may end it, so that it never runs in this one.
     """
-    others, own = set(multiprocessing.active_children()), set()
+    others = set(multiprocessing.active_children())
     spawn = multiprocessing.get_context("spawn")
     processes = max(1, min(os.cpu_count() or 1, len(files)))
     with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
@@ -178,18 +185,10 @@ def _in_processes(work: FoldWork, files: list[str]) -> Iterator[list[GroupSums]]
                 folded = [pool.submit(_fold_file, each) for each in files]
             # The pool watches the processes that it had when a call came, so the last one needs another.
             pool.submit(int)
-            own = set(multiprocessing.active_children()) - others
             for done in as_completed(folded):
                 yield done.result()
         except BrokenProcessPool:
-            # A broken pool ends its other processes by SIGTERM. All exit codes are known only when it is
-            # closed: before, its own thread may have taken the status of a process and not stored it yet.
-            pool.shutdown()
-            for process in own:
-                if process.exitcode == -signal.SIGTERM:
-                    work.guard.forget(process.pid)
-            why = "a strategy ended it, or there was too little memory"
-            raise ReplayError(f"a process that replayed groups ended: {why}") from None
+            raise ReplayError(WORKER_ENDED) from None
         except BaseException:
             for process in set(multiprocessing.active_children()) - others:
                 process.kill()

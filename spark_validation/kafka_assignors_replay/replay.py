@@ -32,7 +32,7 @@ from kafka_assignors_replay.engine import (
     temporary_folder,
 )
 from kafka_assignors_replay.history.group_fold import FoldWork
-from kafka_assignors_replay.history.strategy_guard import StrategyGuard, ended_in
+from kafka_assignors_replay.history.strategy_guard import StrategyGuard
 from kafka_assignors_replay.history.sums import GroupSums, history_of, undecodable_of, values_of
 from kafka_assignors_replay.history_files import DamagedError, catalogue_of, damaged_files
 from kafka_assignors_replay.report.findings import reasons_not_replayed
@@ -133,11 +133,7 @@ def _replay_history(
     phases.begin()
     damaged = damaged_files(options.path) if options.skip_corrupt else ()
     left_out = frozenset(Path(each.file) for each in damaged)
-    with (
-        temporary_folder() as notes,
-        _explained_errors(options, notes),
-        contextlib.ExitStack() as closing,
-    ):
+    with _damage_explained(options), contextlib.ExitStack() as closing:
         opened = open_engine(choice.name, options, left_out, phases.tasks, closing)
         phases.begin()
         survey = opened.survey()
@@ -153,7 +149,7 @@ def _replay_history(
             pauses=options.pauses,
             torn=survey.torn,
             collided=survey.collided,
-            guard=StrategyGuard(options.strategy_timeout_s, notes),
+            guard=StrategyGuard(options.strategy_timeout_s),
         )
         phases.begin()
         everything = sorted(opened.run(work), key=_place)
@@ -183,18 +179,14 @@ def _replay_history(
 
 
 @contextlib.contextmanager
-def _explained_errors(options: ReplayOptions, notes: str) -> Iterator[None]:
-    """Add to a `ReplayError` of the block how to leave out damaged files, and which strategies ran in a
-    process that ended."""
+def _damage_explained(options: ReplayOptions) -> Iterator[None]:
+    """Add to the error of a damaged file how to leave it out."""
     try:
         yield
-    except ReplayError as error:
-        said = str(error)
-        if isinstance(error, DamagedError) and options.on_disk and not options.skip_corrupt:
-            said += "; --skip-corrupt goes on without damaged files"
-        if (strategies := ended_in(notes)) is not None:
-            said = f"a process ended while it ran {strategies} ({said})"
-        raise ReplayError(said) from error
+    except DamagedError as error:
+        may_skip = options.on_disk and not options.skip_corrupt
+        advice = "; --skip-corrupt goes on without damaged files" if may_skip else ""
+        raise ReplayError(f"{error}{advice}") from error
 
 
 def _place(sums: GroupSums) -> tuple[Any, ...]:

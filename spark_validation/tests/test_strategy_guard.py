@@ -1,4 +1,4 @@
-"""Strategies that do not end, or end the process: the replay names each, and all other figures stay."""
+"""Strategies that do not end, or end the process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from compat_tests.support.hang_limit import HANG_S, wait_for
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategy import Strategy
@@ -47,6 +46,7 @@ class _Own(Strategy):
 
 class Endless(_Own):
     def misbehave(self) -> None:
+        Path(os.environ.get("BUSY", os.devnull)).touch()
         while True:
             pass
 
@@ -92,22 +92,6 @@ class Talks(_Own):
 class KillsItsProcess(_Own):
     def misbehave(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-class KillsOneOfTwo(Strategy):
-    """Ends the process of one group while that of another one is busy."""
-
-    name = "own"
-
-    def assign(self, group: Group) -> Assignment:
-        busy = Path(os.environ["BUSY"])
-        if any("checkout" in member_id for member_id in group.members):
-            while not busy.exists():
-                time.sleep(0.05)
-            os.kill(os.getpid(), signal.SIGKILL)
-        busy.touch()
-        time.sleep(60)
-        return Range().assign(group)
 
 
 FAILURES = {
@@ -169,75 +153,44 @@ def test_what_a_strategy_prints_is_not_on_stdout(history: str, capfd: pytest.Cap
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_strategy_that_ends_its_process_is_named_with_its_group_and_offset(
+def test_a_strategy_that_ends_its_process_ends_the_replay_in_one_line(
     spark: SparkSession, history: str, engine: str
 ) -> None:
-    own = spec(KillsItsProcess)
-    with pytest.raises(ReplayError) as error:
-        verdicts(history, engine, "sticky", own)
-    assert f"ended while it ran strategy '{own}', group 'checkout', offset 2" in str(error.value)
+    with pytest.raises(
+        ReplayError, match="process that replayed groups ended: a strategy ended it, or"
+    ) as error:
+        verdicts(history, engine, "sticky", spec(KillsItsProcess))
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two processes")
-def test_a_process_that_ends_because_another_one_did_is_not_named(
-    history: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BUSY", str(tmp_path / "busy"))
-    own = f"{__name__}:KillsOneOfTwo"
-    options = ReplayOptions(path=history, strategies=(own,), groups=("checkout", "billing"))
-    with pytest.raises(ReplayError) as error:
-        run_replay(options, lambda _: None, engine="local")
-    assert f"while it ran strategy '{own}', group 'checkout'" in str(error.value)
-    assert "billing" not in str(error.value)
-
-
-@pytest.fixture
-def no_timer() -> Iterator[None]:
-    """Suspend the timer of pytest-timeout: a guard keeps the timer of a program."""
-    before = signal.setitimer(signal.ITIMER_REAL, 0)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, *before)
-
-
-def test_the_limit_is_over_when_the_call_is(no_timer: None, tmp_path: Path) -> None:
-    handler = signal.getsignal(signal.SIGALRM)
-    guard = StrategyGuard(0.05, str(tmp_path))
+def test_the_limit_is_over_when_the_call_is() -> None:
+    handler = signal.getsignal(signal.SIGURG)
+    guard = StrategyGuard(0.05)
     with guard.watching():
         for _ in range(20):
-            guard.run("s", "g", 1, lambda: None)
+            guard.run(lambda: None)
         time.sleep(0.2)
         with pytest.raises(StrategyTimeout):
-            guard.run("s", "g", 1, lambda: time.sleep(10))
+            guard.run(lambda: time.sleep(10))
         time.sleep(0.2)
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert signal.getsignal(signal.SIGALRM) == handler
-    assert [note.read_bytes()[:1] for note in tmp_path.iterdir()] == [b"\0"]
-
-
-def test_a_program_with_a_timer_keeps_it(no_timer: None) -> None:
-    signal.setitimer(signal.ITIMER_REAL, 1_000)
-    guard = StrategyGuard(0.05)
-    with guard.watching(), pytest.raises(StrategyTimeout):
-        guard.run("s", "g", 1, lambda: time.sleep(10))
-    assert 900 < signal.getitimer(signal.ITIMER_REAL)[0] < 1_000
+    assert signal.getsignal(signal.SIGURG) == handler
 
 
 @pytest.mark.parametrize("limit_s", [0.02, 0.4, 10.0])
-def test_the_alarm_of_a_program_comes_during_a_strategy(no_timer: None, limit_s: float) -> None:
+def test_the_alarm_of_a_program_comes_during_a_strategy(limit_s: float) -> None:
+    timer = signal.setitimer(signal.ITIMER_REAL, 0.05)  # that of pytest-timeout
     alarms: list[int] = []
     handler = signal.signal(signal.SIGALRM, lambda number, _: alarms.append(number))
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
     guard = StrategyGuard(limit_s)
     with guard.watching(), suppress(StrategyTimeout):
-        guard.run("s", "g", 1, lambda: time.sleep(1.5))
+        guard.run(lambda: time.sleep(1.5))
     time.sleep(0.1)
     assert alarms == [signal.SIGALRM]
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, *timer)
 
 
-def test_no_limit_ends_what_is_not_a_strategy(no_timer: None) -> None:
+def test_no_limit_ends_what_is_not_a_strategy() -> None:
     guard = StrategyGuard(0.05)
     with guard.watching():
         guard._deadline = 0.0  # as after an alarm in the last instruction of `run`
@@ -280,11 +233,10 @@ def test_ctrl_c_ends_a_replay_with_one_line(history: str, engine: str) -> None:
 def test_no_process_is_left_of_a_replay_that_is_ended(
     history: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    temporary = tmp_path / "temporary"
+    temporary, busy = tmp_path / "temporary", tmp_path / "busy"
     temporary.mkdir()
-    with endless_replay(history, "local", TMPDIR=str(temporary)) as process:
-        # A worker notes the strategy that it runs in a file of its number.
-        wait_for("a worker", lambda: [*temporary.glob("*/[0-9]*")] or None)
+    with endless_replay(history, "local", TMPDIR=str(temporary), BUSY=str(busy)) as process:
+        wait_for("a worker", lambda: busy.exists() or None)
         process.send_signal(number)
         try:
             process.communicate(timeout=HANG_S)  # its workers have this pipe, too

@@ -180,7 +180,7 @@ class GroupReplay:
         if name in self._too_slow:
             return None, f"not run: it exceeded its time at offset {self._too_slow[name]}"
         try:
-            return self._guard.run(name, rebalance.group, rebalance.offset, call), None
+            return self._guard.run(call), None
         except StrategyTimeout as error:
             self._too_slow[name] = rebalance.offset
             return None, failure_text(error)

@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from kafka_assignors_replay.engine import WORKER_ENDED
 from kafka_assignors_replay.history_files import DamagedError, first_line
 from kafka_assignors_replay.result import ReplayError
 
@@ -62,6 +63,8 @@ def one_line(error: Exception) -> str:
     text = _text(error)
     if not text or isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(text):
         return JVM_ENDED
+    if "Python worker exited unexpectedly" in text:
+        return WORKER_ENDED
     causes = _OF_JAVA.findall(text) if isinstance(error, Py4JError) else []
     cause = [first_line(error), *_OF_PYTHON.findall(text), *causes][-1].strip()
     file = _FILE.search(text)
