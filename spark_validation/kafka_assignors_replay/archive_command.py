@@ -139,7 +139,10 @@ def _summary(result: ArchiveResult) -> Iterator[str]:
     yield f"{result.path}: {result.topic} of cluster {result.cluster_id}, {result.partitions} partitions"
     yield f"archived: {counts.records} group records out of {counts.offsets} offsets"
     left_out = f"{counts.offset_commits} offset commits, {counts.without_key} records without a key"
-    yield f"left out: {left_out}; {counts.missing} offsets had no record"
+    yield f"left out: {left_out}"
+    if counts.missing:
+        why = "compacted or deleted before they were archived, or markers of transactions"
+        yield f"missing:  {counts.missing} offsets had no record any more: {why}"
     if result.last_timestamp is not None:
         yield f"up to:    {result.last_timestamp.isoformat(timespec='seconds')}"
     if result.lag_offsets:

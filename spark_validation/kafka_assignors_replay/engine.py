@@ -166,7 +166,7 @@ def open_engine(
 # The check of an engine's result
 
 _MOST_GENERATIONS = 200
-_MOST_BYTES = 1 << 20
+_MOST_MEMBERSHIPS = 5_000
 
 
 def draw(groups: Iterable[GroupSums], count: int) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def draw(groups: Iterable[GroupSums], count: int) -> tuple[str, ...]:
     small = sorted(
         sums.group or ""
         for sums in groups
-        if 0 < sums.facts.replayable <= _MOST_GENERATIONS and sums.facts.value_bytes <= _MOST_BYTES
+        if 0 < sums.facts.replayable <= _MOST_GENERATIONS and sums.facts.memberships <= _MOST_MEMBERSHIPS
     )
     return tuple(random.Random(0).sample(small, min(count, len(small))))
 

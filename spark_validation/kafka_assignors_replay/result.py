@@ -133,7 +133,8 @@ class GroupSummary:
     `protocols` are the strategies production ran, `rebalance_protocols` those that they imply (eager,
     cooperative, kip-848). The stock consumer of `eager_clients` is eager, and no member of theirs joined with
     partitions that it kept. `rebalances` counts the generations of one cooperative hand-over once;
-    `not_replayed` are by reason. The generations lie in `partition` of the offsets topic.
+    `not_replayed` are by reason. `causes` count generations: one of several causes counts under each. The
+    generations lie in `partition` of the offsets topic.
     """
 
     group: str
@@ -141,6 +142,7 @@ class GroupSummary:
     rebalances: int
     replayed_rebalances: int
     not_replayed: Mapping[str, int]
+    causes: Mapping[str, int]
     incarnations: int
     skipped_numbers: int
     clock_jumps: int
@@ -158,15 +160,6 @@ class GroupSummary:
     first_offset: int
     last_offset: int
     inferred_topics: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Churn:
-    """How many of a group's generations had a cause; one of several causes counts under each."""
-
-    group: str
-    cause: str
-    generations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +226,6 @@ class ReplayResult:
     history: HistorySummary
     groups: tuple[GroupSummary, ...]
     verdicts: tuple[Verdict, ...]
-    churn: tuple[Churn, ...]
     culprits: tuple[Culprit, ...]
     truth: TruthCheck
     sample: tuple[str, ...]

@@ -64,6 +64,7 @@ def summary(group: str) -> result.GroupSummary:
         rebalances=11,
         replayed_rebalances=10,
         not_replayed={"no catalogue entry for topic 'gone'": 1},
+        causes={"join": 7, "leave": 5},
         incarnations=2,
         skipped_numbers=3,
         clock_jumps=1,
@@ -169,11 +170,6 @@ def sample(
                 failed=int(group == LINKING and name == "range"),
             )
             for group, name, mode in rows
-        ),
-        churn=(
-            result.Churn("payments", "join", 7),
-            result.Churn("payments", "leave", 5),
-            result.Churn(HOSTILE, "leave", 3),
         ),
         culprits=(
             culprit("payments", 8),

@@ -49,7 +49,7 @@ class Life:
         self.records.append(replace(record, timestamp=self._now))
         return self
 
-    def culprits(self, **limits: float) -> list[Culprit]:
+    def culprits(self, **limits: object) -> list[Culprit]:
         finder = CulpritFinder()
         with patch.dict(vars(culprits), limits):
             for record in self.records:
@@ -57,7 +57,7 @@ class Life:
             return finder.finish()
 
 
-def counts(life: Life, **limits: float) -> dict[str | None, tuple[int, int, int]]:
+def counts(life: Life, **limits: object) -> dict[str | None, tuple[int, int, int]]:
     """The generations, those alone, and the deployments of each client; of the deployments by None."""
     found = life.culprits(**limits)
     return {each.client_id: (each.generations, each.alone, each.deployments) for each in found}
@@ -168,14 +168,14 @@ def newcomers_leave() -> Life:
 
 SLOW_WAVE = rolling(Life(A, B), "ab", seconds=200)
 
-DEPLOYMENTS: dict[str, tuple[Life, dict[str, float], int, int]] = {
+DEPLOYMENTS: dict[str, tuple[Life, dict[str, object], int, int]] = {
     "no changes": (Life(A, B).then(10).then(10), {}, 0, 0),
     "two deployments": (two_deployments(), {}, 2, 0),
     "a wave that leaves a member out": (rolling(Life(A, B, C), "ab"), {}, 0, 4),
     "a wave whose newcomers leave again": (newcomers_leave(), {}, 0, 8),
     "a slow wave": (SLOW_WAVE, {}, 1, 0),
-    "a wave that takes too long": (SLOW_WAVE, {"DEPLOYMENT_S": 599}, 0, 4),
-    "a wave that pauses": (SLOW_WAVE, {"DEPLOYMENT_GAP_S": 199}, 0, 4),
+    "a wave that takes too long": (SLOW_WAVE, {"DEPLOYMENT": timedelta(seconds=599)}, 0, 4),
+    "a wave that pauses": (SLOW_WAVE, {"DEPLOYMENT_GAP": timedelta(seconds=199)}, 0, 4),
     "a single member that is replaced": (rolling(Life(A), "a"), {}, 0, 2),
     "a history that starts late": (Life(A, B, starts_late=True), {}, 0, 0),
     "a history that starts with the group": (Life(A, B, starts_late=False), {}, 0, 2),
@@ -185,7 +185,7 @@ DEPLOYMENTS: dict[str, tuple[Life, dict[str, float], int, int]] = {
 
 @pytest.mark.parametrize(("life", "limits", "deployments", "others"), DEPLOYMENTS.values(), ids=DEPLOYMENTS)
 def test_waves_are_deployments_and_other_changes_are_charged(
-    life: Life, limits: dict[str, float], deployments: int, others: int
+    life: Life, limits: dict[str, object], deployments: int, others: int
 ) -> None:
     found = life.culprits(**limits)
     assert sum(each.deployments for each in found) == deployments

@@ -21,7 +21,7 @@ from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows
 from spark_validation.tests.folding import History, history_of, raw_rows, sums_of
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, Partitions, member, new_member, topic_id
 
-PAYMENTS = {"payments": [0, 1]}
+PAYMENTS = {"payments": (0, 1)}
 BOTH_TOPICS = ("orders", "payments")
 WITH = {"a": LOW, "b": HIGH}
 NEW = new_member()
@@ -61,10 +61,7 @@ def epochs(log: Log, topics: Catalogue = ORDERS) -> list[Epoch]:
     return [
         Epoch(
             each.generation,
-            {
-                name: {topic: [*numbers] for topic, numbers in member.assigned.items()}
-                for name, member in each.members.items()
-            },
+            {name: member.assigned for name, member in each.members.items()},
             *(each.problem, each.facts, each.lost, each.starts_late),
         )
         for each in fold(log, topics)
@@ -115,7 +112,7 @@ def broken() -> Log:
     return log.assigns("g", 5, {"b": LOW})
 
 
-GROWN = {"orders": [0, 1, 2, 3, 4, 5]}
+GROWN = {"orders": (0, 1, 2, 3, 4, 5)}
 PATTERN = ((Cause.PATTERN, ".*s"),)
 
 STORIES: dict[str, tuple[Log, list[Epoch]]] = {
@@ -178,8 +175,8 @@ STORIES: dict[str, tuple[Log, list[Epoch]]] = {
         [Epoch(6, WITH, kip848_fold.UNPROVEN, lost=2), Epoch(7, WITH)],
     ),
     "a member's description is missing": (
-        settled().assigns("g", 4, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}}),
-        [Epoch(4, {"a": LOW, "b": {"orders": [2]}}, kip848_fold.WITHOUT_METADATA)],
+        settled().assigns("g", 4, {"a": LOW, "b": {"orders": (2,)}, "c": {"orders": (3,)}}),
+        [Epoch(4, {"a": LOW, "b": {"orders": (2,)}}, kip848_fold.WITHOUT_METADATA)],
     ),
     "and it leaves": (
         settled().assigns("g", 4, {"c": {}}).removes("g", "c").assigns("g", 5, {}),
@@ -245,7 +242,7 @@ def story() -> Log:
     """A group that moves to KIP-848 and back, a KIP-848 group that is recreated, and a classic group."""
     log = Log().generation("g", 5, member("a", gets=LOW), member("b", gets=HIGH)).tombstone("g")
     log.assigns("g", 5, WITH, a=NEW, b=NEW)
-    log.assigns("g", 6, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}}, c=NEW)
+    log.assigns("g", 6, {"a": LOW, "b": {"orders": (2,)}, "c": {"orders": (3,)}}, c=NEW)
     for kind in (8, 7, 5):
         for name in ("a", "b", "c"):
             log.part("g", ConsumerGroupRecord(kind), None, name)

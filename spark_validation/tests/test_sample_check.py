@@ -54,7 +54,7 @@ def test_a_sample_of_groups_of_either_protocol_is_folded_here_too(folded: Folded
     [
         (lambda sums: next(iter(sums.figures.values())).values.update(moved=-1), "in its verdicts."),
         (lambda sums: sums.figures.clear(), "in its verdicts."),
-        (lambda sums: sums.churn.update([*sums.churn]), "in its churn."),
+        (lambda sums: sums.causes.update([*sums.causes]), "in its groups."),
     ],
 )
 def test_a_difference_is_an_error(folded: Folded, plant: Callable[[GroupSums], None], said: str) -> None:

@@ -61,7 +61,7 @@ def summed(steps: Iterable[Step]) -> dict[str, GroupSums]:
     for step in steps:
         for generation, causes in step.generations:
             found[generation.group].facts.add(generation)
-            found[generation.group].churn.update(causes)
+            found[generation.group].causes.update(causes)
         for row in step.rebalances:
             found[row.group].add_row(row, MODE)
     return found
@@ -84,7 +84,9 @@ def test_what_the_watch_sees_is_what_the_replay_sees(history: Path) -> None:
     replayed = {group: sums for group, sums in every.items() if sums.facts.seen}
     assert replayed.keys() == here.keys()
     for group, there in replayed.items():
-        found = replace(there, facts=here[group].facts, churn=here[group].churn, figures=here[group].figures)
+        found = replace(
+            there, facts=here[group].facts, causes=here[group].causes, figures=here[group].figures
+        )
         assert found == there
         assert here[group].not_replayed == there.not_replayed
 

@@ -143,7 +143,6 @@ class _Run:
     warn: Callable[[str], None]
     in_files: MessageCounts = field(default_factory=MessageCounts)
     complaints: deque[KafkaError] = field(default_factory=partial(deque, maxlen=1))
-    told_of_missing: bool = False
     worked: bool = False
 
     def attempt(self, archive: Archive, stop: threading.Event) -> None:
@@ -172,14 +171,12 @@ class _Run:
                     looked = now
                 if not (lag := self._report("archiving")):
                     self.worked = True
-                    self._tell_of_missing()
                 if messages or not lag:
                     heard = now
                 elif now > heard + options.timeout_seconds:
                     raise UnreachableError(self._silence())
             self._report("finishing the last batch")
             self._write()
-            self._tell_of_missing()
         finally:
             consumer.close()
 
@@ -293,16 +290,6 @@ class _Run:
         late = next(number for number, (_, end) in self._log.items() if self._places[number].next < end)
         within = f"within {self.options.timeout_seconds:g} s after offset {self._places[late].next - 1}"
         return f"{self.options.topic}[{late}]: no record {within}, up to {self._log[late][1] - 1}{why}"
-
-    def _tell_of_missing(self) -> None:
-        counts = self.result.counts
-        if counts.missing and not self.told_of_missing:
-            self.told_of_missing = True
-            self.warn(
-                f"{counts.missing} of {counts.offsets} offsets had no record any more: either compaction "
-                "took them before they could be archived, or they are markers of transactions, one for each "
-                "that commits offsets; the log does not say which"
-            )
 
     def _report(self, phase: str) -> int:
         """Tell of the progress; returns the lag."""

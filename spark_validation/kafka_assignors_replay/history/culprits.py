@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kafka_assignors_replay.history.rebalances import Generation
 from kafka_assignors_replay.history.records import MemberRecord
 
-DEPLOYMENT_S = 1800.0
+DEPLOYMENT = timedelta(minutes=30)
 """The longest that a deployment takes."""
 
-DEPLOYMENT_GAP_S = 300.0
+DEPLOYMENT_GAP = timedelta(minutes=5)
 """The longest time between two changes of one deployment."""
 
 _MOST_CULPRITS = 20
@@ -153,10 +153,10 @@ class CulpritFinder:
     def _settle(self, now: datetime | None = None) -> None:
         """Settle the changes that no deployment which continues `now` can include; without a time, all."""
         waiting = self._waiting
-        if waiting and (now is None or _seconds(waiting[-1].timestamp, now) > DEPLOYMENT_GAP_S):
+        if waiting and (now is None or now - waiting[-1].timestamp > DEPLOYMENT_GAP):
             self._settle_wave(is_over=True)
             now = None
-        while waiting and (now is None or _seconds(waiting[0].timestamp, now) > DEPLOYMENT_S):
+        while waiting and (now is None or now - waiting[0].timestamp > DEPLOYMENT):
             self._charge(waiting.popleft())
 
     def _charge(self, change: _Change) -> None:
@@ -177,10 +177,6 @@ class CulpritFinder:
         return self._found.setdefault(
             who, Culprit(group=self._group, first_timestamp=now, last_timestamp=now)
         )
-
-
-def _seconds(since: datetime, until: datetime) -> float:
-    return (until - since).total_seconds()
 
 
 def _who(member: MemberRecord) -> _Who:

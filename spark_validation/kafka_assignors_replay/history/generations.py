@@ -24,7 +24,6 @@ from kafka_assignors_replay.history.rebalances import CLASSIC, CONSUMER, Generat
 from kafka_assignors_replay.history.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
-    MemberRecord,
     RecordKind,
     from_micros,
 )
@@ -102,10 +101,8 @@ class LifeFold:
             seen.clock_back = not self.torn and before is not None and timestamp < before
             if classic:
                 seen.reason = event.reason
-                seen.value_bytes = len(record.value or b"")
             else:
                 seen.protocol_type = CONSUMER_PROTOCOL_TYPE
-                seen.value_bytes = sum(map(_bytes_of, seen.members.values()))
             if new_life:
                 self.given.clear()
             seen.shows_loss = seen.lost > 0 or (seen.skipped > 0 and self._claims_more(seen, previous or 0))
@@ -158,9 +155,3 @@ class LifeFold:
                 protocol_type=metadata.protocol_type,
                 leader=metadata.leader,
             )
-
-
-def _bytes_of(member: MemberRecord) -> int:
-    """The approximate size of the member in the value of a classic group."""
-    texts = (member.member_id, member.client_id, member.client_host, *member.topics, *member.assigned)
-    return sum(map(len, texts)) + 4 * sum(map(len, member.assigned.values()))

@@ -113,7 +113,7 @@ class _GroupFold:
         sums.facts.add(generation)
         if not generation.is_of_consumers:
             return
-        sums.churn.update(self._causes.feed(generation))
+        sums.causes.update(self._causes.feed(generation))
         self._culprits.feed(generation)
         # The broker's assignors of these names follow rules of their own, and the repetition of a generation
         # by a restarted static member is no leader's work.

@@ -76,7 +76,6 @@ class Generation:
     `starts_late` says that it is the first of a life whose first generations are not in the history,
     `continues` that it continues the life of the generation before under the other protocol. `facts` are
     causes that only the records of KIP-848 show, each with the topic or pattern that it concerns.
-    `value_bytes` is the length of the record's value, or an estimate for a KIP-848 group.
     """
 
     timestamp: datetime
@@ -100,7 +99,6 @@ class Generation:
     protocol_type: str | None = None
     leader: str | None = None
     reason: str | None = None
-    value_bytes: int = 0
     shows_loss: bool = False
 
     @property

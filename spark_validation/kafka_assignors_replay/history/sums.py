@@ -27,7 +27,6 @@ from kafka_assignors_replay.history.records import (
 )
 from kafka_assignors_replay.result import (
     RECORDED,
-    Churn,
     ClientAgreement,
     Difference,
     GroupSummary,
@@ -53,8 +52,8 @@ _OF_CLASSIC = ("generations", "empty_generations", "tombstones")
 
 @dataclass(slots=True)
 class GroupFacts:
-    """The facts in a group's generations. `replayable` and `value_bytes` count those of consumers, empty ones
-    too, and the bytes of their records."""
+    """The facts in a group's generations. `replayable` counts those of consumers, empty ones too, and
+    `memberships` their members."""
 
     seen: int = 0
     generations: int = 0
@@ -75,7 +74,7 @@ class GroupFacts:
     first_offset: int = 0
     last_offset: int = 0
     replayable: int = 0
-    value_bytes: int = 0
+    memberships: int = 0
 
     def add(self, record: Generation) -> None:
         if self.first_timestamp is None or self.last_timestamp is None:
@@ -94,7 +93,7 @@ class GroupFacts:
             self.protocol_type = max(self.protocol_type or "", record.protocol_type)
         if record.is_of_consumers:
             self.replayable += 1
-            self.value_bytes += record.value_bytes
+            self.memberships += len(record.members)
         if record.empty:
             return
         self.generations += not record.replacement
@@ -126,7 +125,7 @@ class GroupSums:
     last_micros: int | None = None
     facts: GroupFacts = field(default_factory=GroupFacts)
     figures: defaultdict[tuple[str, str], Sums] = field(default_factory=partial(defaultdict, Sums))
-    churn: Counter[Cause] = field(default_factory=Counter)
+    causes: Counter[Cause] = field(default_factory=Counter)
     culprits: list[Culprit] = field(default_factory=list)
     agreement: defaultdict[tuple[str, str], Counter[_Outcome]] = field(
         default_factory=partial(defaultdict, Counter)
@@ -199,6 +198,7 @@ def group_summary(sums: GroupSums) -> GroupSummary:
         rebalances=sums.rebalances or facts.generations,
         replayed_rebalances=sums.replayed_rebalances,
         not_replayed=not_replayed,
+        causes={cause.value: count for cause, count in sums.causes.most_common()},
         protocols=tuple(name for name in facts.protocols if name),
         rebalance_protocols=(("eager",) if eager else ())
         + (("cooperative",) if facts.cooperative else ())
@@ -238,11 +238,6 @@ def values_of(groups: Sequence[GroupSums]) -> dict[str, Any]:
             figures.verdict(sums.group or "", strategy, Mode(mode))
             for sums in groups
             for (mode, strategy), figures in sorted(sums.figures.items())
-        ),
-        "churn": tuple(
-            Churn(sums.group or "", cause.value, count)
-            for sums in groups
-            for cause, count in sorted(sums.churn.items(), key=lambda item: (-item[1], item[0].value))
         ),
         "culprits": tuple(culprit for sums in groups for culprit in sums.culprits),
         "truth": truth_of(groups),

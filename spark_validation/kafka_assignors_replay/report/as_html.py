@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from importlib import resources
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -35,7 +35,7 @@ from kafka_assignors_replay.report.findings import (
     totals,
     verdicts_by_group,
 )
-from kafka_assignors_replay.result import RECORDED, Churn, ReplayResult
+from kafka_assignors_replay.result import RECORDED, GroupSummary, ReplayResult
 
 _SHOWN_GROUPS = 200
 """The greatest number of groups in the report: a report of thousands is too large to mail and to read."""
@@ -78,7 +78,7 @@ def html_report(result: ReplayResult) -> str:
         period=period(days_of(result.history)),
         not_replayed=reasons_not_replayed(result.groups),
         shown_culprits=_SHOWN_CULPRITS,
-        causes=_causes(result.churn),
+        causes=_causes(result.groups),
         inferred=sorted({topic for summary in result.groups for topic in summary.inferred_topics}),
         pauses=asdict(result.options.pauses),
         style=Markup(_text("report.css")),
@@ -126,10 +126,10 @@ def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[dict[
     return sections
 
 
-def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
+def _causes(groups: Sequence[GroupSummary]) -> dict[str, tuple[int, int]]:
     """The number of generations and of groups for each cause, the most frequent cause first."""
-    by_cause = grouped(churn, attrgetter("cause"))
-    counted = {cause: (sum(each.generations for each in of), len(of)) for cause, of in by_cause.items()}
+    by_cause = grouped((item for group in groups for item in group.causes.items()), itemgetter(0))
+    counted = {cause: (sum(count for _, count in of), len(of)) for cause, of in by_cause.items()}
     return dict(sorted(counted.items(), key=lambda item: -item[1][0]))
 
 
