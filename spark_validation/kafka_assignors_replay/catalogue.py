@@ -77,8 +77,11 @@ def changed_entry(
     return None if same else CatalogueEntry(now, found)
 
 
+_ALWAYS = from_micros(FIRST_MICROS)
+
+
 def _since(entry: CatalogueEntry) -> datetime:
-    return entry.since or from_micros(FIRST_MICROS)
+    return entry.since or _ALWAYS
 
 
 class Catalogue:

@@ -31,11 +31,6 @@ OBJECTS = 20_000
 """Python looks for reference cycles after this many new objects: folds and results have few, and a result of
 many groups has millions of objects."""
 
-WORKER_ENDED = (
-    "a process that replayed groups ended: a strategy ended it, or there was too little memory; replay one "
-    "strategy at a time to see which"
-)
-
 OnTasks = Callable[[int, int], None]
 """Called with how many tasks are done, and how many there are."""
 

@@ -26,18 +26,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_assignors_replay.engine import (
-    OBJECTS,
-    WORKER_ENDED,
-    OnTasks,
-    Survey,
-    disk_errors,
-    temporary_folder,
-)
+from kafka_assignors_replay.engine import OBJECTS, OnTasks, Survey, disk_errors, temporary_folder
 from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
 from kafka_assignors_replay.history.records import group_bytes, group_of, is_commit
 from kafka_assignors_replay.history.sums import GroupSums
-from kafka_assignors_replay.history_files import catalogue_rows, read_records, record_files
+from kafka_assignors_replay.history_files import WORKER_ENDED, catalogue_rows, read_records, record_files
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import RAW, SORTED, record_batch
 

@@ -43,7 +43,7 @@ class _Value(NamedTuple):
     read: Callable[[Any], Any] = lambda given: given
 
 
-def _number(least: float, most: float) -> _Value:
+def _number_from(least: float, most: float) -> _Value:
     words = f"a number from {least:g} to {most:g}"
     return _Value(words, lambda given: type(given) in (int, float) and least <= given <= most, float)
 
@@ -58,7 +58,7 @@ def _are_tables(given: Any) -> bool:
 
 
 _TEXT = _Value("a text", lambda given: isinstance(given, str) and given != "")
-_BOUND = _number(-1e15, 1e15)  # A multiple of a figure has to be finite too.
+_BOUND = _number_from(-1e15, 1e15)  # A multiple of a figure has to be finite too.
 _METRIC = _Value(f"one of {', '.join(METRICS)}", METRICS.__contains__)
 _MODE = _Value(f"one of {', '.join(Mode)}", [*Mode].__contains__, Mode)
 _PATTERNS = "a list of group ids or patterns such as 'payments-*', not all with '!'"
@@ -89,7 +89,7 @@ class Policy:
     missing. With `require_truth` a replay whose accuracy check fails is not judged."""
 
     rule: Annotated[tuple[PolicyRule, ...], _Value("tables that begin with [[rule]]", _are_tables)]
-    max_not_replayed: Annotated[float, _number(0, 1)] = 0.1
+    max_not_replayed: Annotated[float, _number_from(0, 1)] = 0.1
     require_truth: Annotated[bool, _Value("true or false", lambda given: isinstance(given, bool))] = True
 
     @property

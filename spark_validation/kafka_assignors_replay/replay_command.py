@@ -19,8 +19,6 @@ from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, note, sigterm_interrupts
 from kafka_assignors_cli.output_files import is_stdout, require_files, write_file, write_lines
 from kafka_assignors_replay.history.pause_model import PauseModel
-from kafka_assignors_replay.replay_tables import damage_lines, print_replay
-from kafka_assignors_replay.report.as_json import json_report_lines
 from kafka_assignors_replay.result import Mode, Progress, ReplayOptions, ReplayResult
 
 EPILOG = f"""Examples:
@@ -144,6 +142,8 @@ def replay(
     asked = replay_options(context, names, map(Mode, modes))
     result = run_replay_with_progress(asked, "replay", engine)
     if not is_stdout(json_file):
+        from kafka_assignors_replay.replay_tables import print_replay
+
         print_replay(result)
     write_reports(result, html, json_file)
 
@@ -211,6 +211,7 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
     with options.require_extra(command, "spark" if engine == "spark" else "replay", "spark"):
         from kafka_assignors_replay.engine import OBJECTS, Choice
         from kafka_assignors_replay.replay import run_replay
+        from kafka_assignors_replay.replay_tables import damage_lines
 
         def on_choice(choice: Choice) -> None:
             note(f"engine: {choice.name} ({choice.why})")
@@ -238,6 +239,8 @@ def write_reports(result: ReplayResult, html: Path | None, json_file: Path | Non
         write_file(html, html_report(result))
         note(f"wrote {html}")
     if json_file is not None:
+        from kafka_assignors_replay.report.as_json import json_report_lines
+
         write_lines(json_file, json_report_lines(result))
 
 

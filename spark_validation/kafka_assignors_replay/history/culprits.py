@@ -99,14 +99,15 @@ class CulpritFinder:
     def finish(self) -> list[Culprit]:
         """The culprits with the most rebalances, after the last record."""
         self._settle()
-        return self._worst(_MOST_CULPRITS)
+        return [*self._worst(_MOST_CULPRITS).values()]
 
-    def _worst(self, most: int) -> list[Culprit]:
-        def place(found: Culprit) -> tuple[object, ...]:
+    def _worst(self, most: int) -> dict[_Who | None, Culprit]:
+        def place(item: tuple[_Who | None, Culprit]) -> tuple[object, ...]:
+            found = item[1]
             names = (found.client_id, found.client_host, found.instance_id)
             return (-found.generations, found.first_timestamp, *(name or "" for name in names))
 
-        return sorted(self._found.values(), key=place)[:most]
+        return dict(sorted(self._found.items(), key=place)[:most])
 
     def _change(self, before: Mapping[str, MemberRecord], record: Generation) -> _Change:
         self._changes += 1
@@ -172,8 +173,7 @@ class CulpritFinder:
 
     def _culprit(self, who: _Who | None, now: datetime) -> Culprit:
         if len(self._found) >= _MOST_CLIENTS and who not in self._found:
-            kept = {id(each) for each in self._worst(_MOST_CLIENTS // 2)}
-            self._found = {name: each for name, each in self._found.items() if id(each) in kept}
+            self._found = self._worst(_MOST_CLIENTS // 2)
         return self._found.setdefault(
             who, Culprit(group=self._group, first_timestamp=now, last_timestamp=now)
         )

@@ -22,8 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from kafka_assignors_replay.engine import WORKER_ENDED
-from kafka_assignors_replay.history_files import DamagedError, first_line
+from kafka_assignors_replay.history_files import WORKER_ENDED, DamagedError, first_line
 from kafka_assignors_replay.result import ReplayError
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
