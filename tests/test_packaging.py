@@ -53,3 +53,11 @@ def test_an_assignor_imports_no_other_strategy_and_no_registry() -> None:
     assert "kafka_assignors.strategies.sticky" in loaded
     others = {name for name in loaded if name.startswith("kafka_assignors_strategies")}
     assert not others | loaded & {"kafka_assignors.strategies.registry", "kafka_assignors.loads"}
+
+
+def test_a_command_starts_without_reports_engines_and_clients() -> None:
+    commands = ("archive", "replay", "validate")
+    loaded = loaded_by("import " + ", ".join(f"kafka_assignors_replay.{name}_command" for name in commands))
+    of_replay = {f"kafka_assignors_replay.{name}" for name in ("replay_tables", "report.findings", "engine")}
+    assert "kafka_assignors_replay.policy" in loaded
+    assert not loaded & {*of_replay, "pyarrow", "jinja2", "confluent_kafka", "pyspark"}
