@@ -18,6 +18,8 @@ HOSTILE_TEXTS: dict[str, bytes] = {
     "arrays in JSON": b"[" * DEEP + b"]" * DEEP,
     "objects in JSON": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
     "digits in JSON": b'{"rule": ' + b"9" * DIGITS + b"}",
+    "digits in properties": b"client = java\nsession.timeout.ms = " + b"9" * DIGITS,
+    "a version in properties": b"client = java\nclient_version = " + b"9" * DIGITS,
     "a key twice in JSON": b'{"rule": 1, "rule": 1}',
     "arrays in TOML": b"x = " + b"[" * DEEP + b"]" * DEEP,
     "tables in TOML": b"x = " + b"{a = " * DEEP + b"1" + b"}" * DEEP,

@@ -13,7 +13,7 @@ from kafka_assignors.strategies import MemberContext, load_strategy
 from kafka_assignors.wire import encode_member
 from kafka_assignors_ops.lint import lint
 from kafka_assignors_ops.lint.members import live_members, member_config
-from kafka_assignors_ops.lint.rules import BrokerBounds, LintFacts, LintFinding, MemberConfig, Severity
+from kafka_assignors_ops.lint.rules import Client, LintFacts, LintFinding, MemberConfig, Severity
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
@@ -44,10 +44,6 @@ NAMED = java("range", group_instance_id="orders-0")
 
 def heartbeat(interval_ms: int) -> MemberConfig:
     return java("range", session_timeout_ms=6000, heartbeat_interval_ms=interval_ms)
-
-
-def session(timeout_ms: int) -> MemberConfig:
-    return java("range", session_timeout_ms=timeout_ms)
 
 
 # A rule, what it finds (None: nothing), the members, and the other facts.
@@ -100,10 +96,6 @@ FOUND: list[tuple[str, Severity | None, list[MemberConfig], dict[str, Any]]] = [
     ("heartbeat-interval", ERROR, [heartbeat(6000)], {}),
     ("heartbeat-interval", WARNING, [aiokafka("range", session_timeout_ms=6000)], {}),  # The default's.
     ("heartbeat-interval", None, [aiokafka("range")], {}),
-    ("session-timeout-bounds", WARNING, [session(5999)], {}),
-    ("session-timeout-bounds", ERROR, [session(5999)], {"bounds": BrokerBounds(read=True)}),
-    ("session-timeout-bounds", ERROR, [session(1_800_001)], {"bounds": BrokerBounds(read=True)}),
-    ("session-timeout-bounds", None, [session(5999)], {"bounds": BrokerBounds(1000, 3_600_000, read=True)}),
     ("rebalance-timeout", INFO, [aiokafka("range")], {}),
     ("rebalance-timeout", INFO, [aiokafka("range", session_timeout_ms=20_000)], {}),
     ("rebalance-timeout", WARNING, [aiokafka("range", rebalance_timeout_ms=9_999)], {}),
@@ -347,6 +339,17 @@ def test_facts_that_the_broker_does_not_give_are_reported_as_not_judged() -> Non
     members, left_open = live_members(group)
     assert [one.what for one in left_open] == ["timeouts", "what the clients of 1 members can do"]
     assert findings(*members, live=group) == {"vote": INFO}
+
+
+@pytest.mark.parametrize(
+    "client_id", ["aiokafka-" + "9" * 5000, "kafka-python-1" + ".1" * 5000, "aiokafka-²"]
+)
+def test_a_client_id_with_any_digits_is_only_a_name(client_id: str) -> None:
+    group = LiveGroup(
+        "orders", "classic", "Stable", "range", members=(LiveMember("m", client_id, "/1.1.1.1"),)
+    )
+    (member,), _ = live_members(group)
+    assert member.client is Client.UNKNOWN
 
 
 def test_the_same_of_many_members_is_said_once() -> None:

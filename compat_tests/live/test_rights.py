@@ -47,11 +47,7 @@ COMMANDS = {
         ("groups", "describe", GROUP, "--json", "-"),
         (Right("Describe", "Group", GROUP), Right("Describe", "Topic", TOPIC)),
     ),
-    "lint --group": Command(
-        ("lint", "--group", GROUP),
-        (Right("Describe", "Group", GROUP),),
-        (Right("DescribeConfigs", "Cluster", CLUSTER),),
-    ),
+    "lint --group": Command(("lint", "--group", GROUP), (Right("Describe", "Group", GROUP),)),
     "watch": Command(
         ("watch", "--once", "--matching", GROUP),
         (Right("Read", "Topic", OFFSETS),),

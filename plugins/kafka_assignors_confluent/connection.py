@@ -9,7 +9,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_assignors.arguments import UserError
 
@@ -145,16 +145,14 @@ class Connection:
         said = self.without_secrets(reason(error))
         return f"{said}: this principal needs {right}" if right and _is_authorization(error) else said
 
-    def settings(self, kind: Literal["topic", "broker"], name: str) -> dict[str, str | None]:
-        """The settings of a topic or a broker; `NotAuthorizedError` names the right for them."""
+    def topic_settings(self, topic: str) -> dict[str, str | None]:
+        """The settings of a topic; `NotAuthorizedError` names the right for them."""
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        resource = ConfigResource(ResourceType[kind.upper()], name)
+        resource = ConfigResource(ResourceType.TOPIC, topic)
         future = self.admin.describe_configs([resource], request_timeout=self.timeout_s)[resource]
-        whose = f"Topic {name!r}" if kind == "topic" else "Cluster 'kafka-cluster'"
-        told = self.result(
-            f"cannot read the settings of {kind} {name}", future, f"DescribeConfigs on {whose}"
-        )
+        right = f"DescribeConfigs on Topic {topic!r}"
+        told = self.result(f"cannot read the settings of topic {topic}", future, right)
         return {setting: entry.value for setting, entry in told.items()}
 
     def unreachable(self) -> UnreachableError:

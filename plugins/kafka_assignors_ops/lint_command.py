@@ -21,17 +21,15 @@ from kafka_assignors.group import some_of
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ExitCode, indented, printable
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
-from kafka_assignors_confluent.connection import Connection, NotAuthorizedError
+from kafka_assignors_confluent.connection import Connection
 from kafka_assignors_ops.cluster import read_groups, unreadable
 from kafka_assignors_ops.lint import RULES, LintReport, lint
 from kafka_assignors_ops.lint.members import InvalidSettingError, live_members, member_config, strategy_use
 from kafka_assignors_ops.lint.rules import (
-    BrokerBounds,
     Client,
     LintFacts,
     LintFinding,
     MemberConfig,
-    NotJudged,
     Severity,
     StrategyUse,
     Version,
@@ -111,14 +109,11 @@ def lint_members(
     for rule in ignored:
         if rule not in RULES:
             raise UserError(f"--ignore: there is no rule {rule!r}; there are {', '.join(RULES)}")
-    if not files and bootstrap_server is None:
+    if not files and group is None:
         raise UserError("give files, or --bootstrap-server and --group")
-    if bootstrap_server is None:
-        options.refuse(context, ("group", "from_", "command_config", "timeout"), "without --bootstrap-server")
     if group is None:
-        options.refuse(context, ("from_",), "without --group")
-    if bootstrap_server is not None and group is None and not files:
-        raise UserError("--bootstrap-server needs --group, or files to hold against the broker's settings")
+        live_options = ("bootstrap_server", "command_config", "timeout", "from_")
+        options.refuse(context, live_options, "without --group")
     if before and (change_to or not files):
         raise UserError("--before needs files to compare with, and no --change-to")
     ci = CiFormats(junit, github, json_file)
@@ -127,17 +122,9 @@ def lint_members(
     old_names = _checked(from_ or (), "--from")
 
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
-    if bootstrap_server is not None:
-        address = options.cluster_address(bootstrap_server, command_config, timeout)
-        listed = [_use(Client.UNKNOWN, None, name, "--from") for name in old_names]
-        live = read_live(address, group, listed)
-        runs = live.live.protocol if live.live and live.live.group_type == CLASSIC else None
-        if listed and runs and runs != listed[0].name:
-            raise UserError(
-                f"--from begins with {listed[0].name!r}, and group {group!r} runs {runs!r}, so not every "
-                "member has this list: finish the restart that gives it to all, or give the list they have"
-            )
-        facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))
+    if group is not None:
+        live = _read_group(options.cluster_address(bootstrap_server, command_config, timeout), group)
+        facts = _with_live(facts, live, old_names, is_change=bool(files or change_to))
     if new_names:
         changed = tuple(_changed(one, new_names) for one in facts.after)
         facts = dataclasses.replace(facts, before=facts.before or facts.after, after=changed)
@@ -148,19 +135,6 @@ def lint_members(
     verdicts = _ci_cases(report, ignored, strict=strict)
     ci.write_result("lint", report_renderables(report), document, verdicts)
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
-
-
-def _with_live(files: LintFacts, live: LintFacts, *, strategies_assumed: bool, is_change: bool) -> LintFacts:
-    """Add a running group to the members in files: it is the state before the change, or what is judged."""
-    return dataclasses.replace(
-        files,
-        after=files.after or live.after,
-        before=files.before or (live.after if files.after else ()),
-        assumed_before=not files.before and is_change and strategies_assumed,
-        live=live.live,
-        bounds=live.bounds,
-        not_judged=live.not_judged,
-    )
 
 
 def _checked(values: Sequence[str], option: str) -> tuple[str, ...]:
@@ -201,30 +175,13 @@ def _use(client: Client, version: Version | None, name: str, option: str) -> Str
 
 # ---- the running group
 
-_BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
-
 _PAUSE_S = 0.2
 """The time between two looks at a group that is rebalancing."""
 
 
-def read_live(address: options.ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LintFacts:
-    """A group as it runs now, if one is given, and the brokers' bounds.
-
-    `listed` are the strategies that the members list, if the user gives them. `not_judged` names what the
-    cluster hides.
-    """
+def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:
     with options.require_extra("a running cluster", "admin"):
         connection = Connection(address.bootstrap_servers, address.config, address.timeout_s)
-    live = _read_group(connection, group) if group is not None else None
-    bounds, not_judged = _read_bounds(connection)
-    members: tuple[MemberConfig, ...] = ()
-    if live is not None:
-        members, unknown = live_members(live, listed)
-        not_judged += unknown
-    return LintFacts(members, live=live, bounds=bounds, not_judged=not_judged)
-
-
-def _read_group(connection: Connection, group: str) -> LiveGroup:
     deadline = time.monotonic() + connection.timeout_s
     while True:
         (live,) = read_groups(connection, [group], topics=False)
@@ -242,20 +199,27 @@ def _read_group(connection: Connection, group: str) -> LiveGroup:
     return live
 
 
-def _read_bounds(connection: Connection) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
-    """The bounds of one broker; without the right to see them Kafka's defaults, and the reason."""
-    request = connection.admin.describe_cluster(request_timeout=connection.timeout_s)
-    cluster = connection.result("cannot find a broker", request)
-    try:
-        told = connection.settings("broker", str(min(node.id for node in cluster.nodes)))
-        low_ms, high_ms = (int(told.get(name) or "") for name in _BOUNDS)
-    except NotAuthorizedError as error:
-        why = str(error)
-    except ValueError:
-        why = "the broker does not tell them"
-    else:
-        return BrokerBounds(low_ms, high_ms, read=True), ()
-    return BrokerBounds(), (NotJudged("session timeouts against the broker's own bounds", why),)
+def _with_live(files: LintFacts, live: LiveGroup, listed: Sequence[str], *, is_change: bool) -> LintFacts:
+    """Add a running group to the members in files: it is the state before the change, or what is judged.
+
+    `listed` are the strategies that its members list, if the user gives them.
+    """
+    uses = [_use(Client.UNKNOWN, None, name, "--from") for name in listed]
+    runs = live.protocol if live.group_type == CLASSIC else None
+    if uses and runs and runs != uses[0].name:
+        raise UserError(
+            f"--from begins with {uses[0].name!r}, and group {live.id!r} runs {runs!r}, so not every "
+            "member has this list: finish the restart that gives it to all, or give the list they have"
+        )
+    members, not_judged = live_members(live, uses)
+    return dataclasses.replace(
+        files,
+        after=files.after or members,
+        before=files.before or (members if files.after else ()),
+        assumed_before=not (files.before or listed) and is_change,
+        live=live,
+        not_judged=not_judged,
+    )
 
 
 # ---- output

@@ -103,9 +103,12 @@ def with_defaults(member: MemberConfig) -> MemberConfig:
     )
 
 
+_NUMBERS = r"\d{1,9}(?:\.\d{1,9}){0,9}"
+"""A version. Python refuses to convert thousands of digits, and a member chooses its client id."""
+
 _DEFAULT_CLIENT_IDS = (
-    (re.compile(r"aiokafka-(\d+(?:\.\d+)*)"), Client.AIOKAFKA),
-    (re.compile(r"kafka-python-(\d+(?:\.\d+)*)"), Client.KAFKA_PYTHON),
+    (re.compile(rf"aiokafka-({_NUMBERS})"), Client.AIOKAFKA),
+    (re.compile(rf"kafka-python-({_NUMBERS})"), Client.KAFKA_PYTHON),
     (re.compile(r"rdkafka()"), Client.LIBRDKAFKA),
     (re.compile(r"consumer-.+-\d+()"), Client.JAVA),
 )
@@ -224,7 +227,7 @@ _CLIENT_OF_PACKAGE = {
     "kafka.": Client.KAFKA_PYTHON,
 }
 _NEARLY_THE_SAME = 0.9
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
+_VERSION = re.compile(rf"v?({_NUMBERS})(?!\d)")
 
 
 class InvalidSettingError(ValueError):
@@ -368,8 +371,8 @@ def _word(key: str, value: object) -> str:
 
 
 def _positive(key: str, value: object) -> int:
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InvalidSettingError(key, f"expected a positive whole number, found {value!r}")
+        raise InvalidSettingError(key, f"expected a positive whole number, found {value!r:.40}")
     return value

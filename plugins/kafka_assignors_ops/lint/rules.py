@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kafka_assignors.group import some_of
 from kafka_assignors.strategy import RebalanceProtocol
@@ -103,16 +103,6 @@ class NotJudged:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerBounds:
-    """The session timeouts that the coordinator accepts, in milliseconds."""
-
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
-    read: bool = False
-    """True if a broker reported them; otherwise they are the defaults of Apache Kafka."""
-
-
-@dataclass(frozen=True, slots=True)
 class LintFacts:
     """The input of the rules.
 
@@ -124,7 +114,6 @@ class LintFacts:
     before: tuple[MemberConfig, ...] = ()
     assumed_before: bool = False
     live: LiveGroup | None = None
-    bounds: BrokerBounds = field(default_factory=BrokerBounds)
     not_judged: tuple[NotJudged, ...] = ()
     """The questions that are open because the cluster hides a fact."""
 

@@ -24,7 +24,7 @@ from kafka_assignors_ops.lint.rules import (
 )
 from kafka_assignors_ops.live_group import CONSUMER, as_member
 
-# ---- timeouts, against each other and against the bounds of the broker
+# ---- timeouts
 
 
 @rule(
@@ -48,30 +48,6 @@ def heartbeat_interval(facts: LintFacts) -> Iterator[Found]:
                 f"A heartbeat every {seconds_text(heartbeat_ms)} in a session of {seconds_text(session_ms)}.",
                 f"Set heartbeat.interval.ms to {session_ms // 3} or less.",
                 Severity.ERROR if heartbeat_ms >= session_ms else None,
-            )
-
-
-@rule(
-    "session-timeout-bounds",
-    Severity.ERROR,
-    happens="The coordinator refuses the member with INVALID_SESSION_TIMEOUT, on every attempt.",
-    why="session.timeout.ms must lie within the broker's group.min.session.timeout.ms and "
-    "group.max.session.timeout.ms. Without --bootstrap-server, Kafka's defaults of 6 s and 30 minutes are "
-    "assumed, and the finding is a warning.",
-    to_do="Choose a session timeout within the bounds, or change them on every broker.",
-)
-def session_timeout_bounds(facts: LintFacts) -> Iterator[Found]:
-    low_ms, high_ms = facts.bounds.min_session_timeout_ms, facts.bounds.max_session_timeout_ms
-    for member in facts.after:
-        session_ms = member.session_timeout_ms
-        if member.classic and session_ms is not None and not low_ms <= session_ms <= high_ms:
-            whose = "this broker" if facts.bounds.read else "a broker with Kafka's defaults"
-            yield Found(
-                (member.source,),
-                f"A session timeout of {seconds_text(session_ms)}: {whose} takes {seconds_text(low_ms)} to "
-                f"{seconds_text(high_ms)}.",
-                f"Set session.timeout.ms between {low_ms} and {high_ms}.",
-                None if facts.bounds.read else Severity.WARNING,
             )
 
 

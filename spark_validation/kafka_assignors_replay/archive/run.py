@@ -364,7 +364,7 @@ def compaction_warnings(connection: Connection, topic: str) -> list[str]:
     `ClusterError` if the cluster does not answer.
     """
     try:
-        told = connection.settings("topic", topic)
+        told = connection.topic_settings(topic)
     except NotAuthorizedError as error:
         return [f"cannot tell how long {topic} keeps its records: {error}"]
     policy, warnings = str(told["cleanup.policy"]), []
