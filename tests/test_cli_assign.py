@@ -86,7 +86,7 @@ def test_the_answer_is_the_target_its_quality_and_what_waits(assign: Assign) -> 
     assert answer["withheld"] == {"m2": {"orders": [2]}}
     quality = answer["quality"]
     assert (quality["moved"], quality["kept"], quality["max_load"]) == (1, 2, 2)
-    assert not {"assign_ns", "loads"} & answer.keys()
+    assert "loads" not in answer
 
 
 @pytest.mark.parametrize("options", [("--protocol", "eager"), ("--strategy", "range")])

@@ -64,10 +64,7 @@ def require_intervals(settings: Mapping[str, object]) -> None:
 
 def require_warming(max_warming: object, warm_timeout_ms: object) -> None:
     """Raise TypeError or ValueError for a limit of warm-ups that is none."""
-    if isinstance(max_warming, bool) or not isinstance(max_warming, int):
-        raise TypeError(f"max_warming must be an int, not {max_warming!r}")
-    if not 1 <= max_warming <= MOST_WARMING:
-        raise ValueError(f"max_warming must be from 1 to {MOST_WARMING}, not {max_warming}")
+    require_integer("max_warming", max_warming, least=1, most=MOST_WARMING)
     require_number("warm_timeout_ms", warm_timeout_ms, above_zero=True)
 
 

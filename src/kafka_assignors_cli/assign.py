@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import statistics
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +29,7 @@ EPILOG = """Examples:
 
 kafka-assignors assign group.json --strategy range
 
-generate-groups | kafka-assignors assign - --time > assignments.jsonl
+generate-groups | kafka-assignors assign - > assignments.jsonl
 
 kafka-assignors assign group.json --strategy my_package.strategies:Mine
 
@@ -51,8 +49,6 @@ Exit codes: 0 done; 1 a second run changes an assignment (--settle); 2 bad input
 loaded or fails.
 """
 
-_TIMED_RUNS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class _Request:
@@ -60,7 +56,6 @@ class _Request:
 
     strategy: Strategy
     protocol: RebalanceProtocol
-    time: bool
     settle: bool
 
 
@@ -78,9 +73,6 @@ def assign(
             "cooperative, 'withheld' lists the partitions that wait until their owner has revoked them."
         ),
     ] = None,
-    timed: Annotated[
-        bool, typer.Option("--time", help="Add assign_ns: CPU nanoseconds of the assign call alone.")
-    ] = False,
     settle: Annotated[
         bool,
         typer.Option(
@@ -93,7 +85,7 @@ def assign(
 ) -> int:
     """Assign the partitions of groups given in JSON, and measure the result."""
     chosen = load_named_strategy(strategy)
-    request = _Request(chosen, _protocol(chosen, strategy, protocol), time=timed, settle=settle)
+    request = _Request(chosen, _protocol(chosen, strategy, protocol), settle=settle)
     return _assign_all(request, file, json_unless_terminal(json_file))
 
 
@@ -184,8 +176,6 @@ def _answer(request: _Request, group: Group, where: str) -> dict[str, Any]:
             answer["findings"] = list(findings)
         if request.settle:
             answer["settle"] = _settle(request, group, result.target)
-        if request.time:
-            answer["assign_ns"] = _assign_ns(strategy, group)
     except (InvalidAssignmentError, InvalidGroupError) as error:
         raise UserError(f"{where}: {error}") from error
     except Exception as error:
@@ -234,20 +224,6 @@ def _owners(assignment: Assignment) -> dict[tuple[str, int], str]:
         for topic, partitions in topics.items()
         for partition in partitions
     }
-
-
-def _assign_ns(strategy: Strategy, group: Group) -> int:
-    """CPU time of this thread in `strategy.assign(group)`, in nanoseconds: the median of three runs.
-
-    The run inside `lead` has already warmed up the caches.
-    """
-    runs = []
-    for _ in range(_TIMED_RUNS):
-        fresh = dataclasses.replace(lent(strategy, group))  # Its claims are not judged yet.
-        start = time.thread_time_ns()
-        strategy.assign(fresh)
-        runs.append(time.thread_time_ns() - start)
-    return int(statistics.median(runs))
 
 
 def add_to(app: typer.Typer) -> None:

@@ -69,8 +69,6 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
         unknown = answer["loads"]["unknown_weights"]
         if unknown and not any("weight" in said for said in findings):  # `weighted` has said it.
             yield f"{counted(unknown, 'unknown weight')}: a median stands in"
-    if "assign_ns" in answer:
-        yield f"{answer['assign_ns']:,} ns of CPU in the strategy"
     if "settle" in answer:
         moves = len(answer["settle"]["moves"])
         yield (

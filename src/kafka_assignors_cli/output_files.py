@@ -205,10 +205,6 @@ class CiFormats:
             with self.text():
                 emit_renderable(*shown)
         write_document(self.json_file, document)
-        self.write(command, cases)
-
-    def write(self, command: str, cases: Sequence[CiCase]) -> None:
-        """Write the checks of `command` in the formats that are asked for."""
         if self.github:
             for annotation in filter(None, map(github_annotation, cases)):
                 emit(annotation)
