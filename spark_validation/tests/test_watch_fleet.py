@@ -81,6 +81,22 @@ def test_groups_beyond_the_limit_are_counted_and_come_in_when_there_is_room() ->
     assert found.beyond_limit == 0
 
 
+def test_groups_with_earlier_counts_come_before_others_until_the_history_is_read() -> None:
+    before = followed(max_groups=2)
+    feed(before, joined("one", "two"))
+    counts = {key: group.counts for key, group in before.groups.items()}
+    limits = FleetLimits(2, lambda name: name != "two")
+    for matching, expected in ((FleetLimits(2), {"one": 2, "two": 2}), (limits, {"one": 2, "new": 0})):
+        fleet = Fleet(Catalogue(()), matching, counts=counts)
+        feed(fleet, joined("new", "two", "one"), history=True)
+        assert {name: found.counts.generations for name, found in groups(fleet).items()} == expected
+    fleet = Fleet(Catalogue(()), FleetLimits(2), counts=counts)
+    feed(fleet, joined("new", "one"), history=True)
+    fleet.forget_earlier()
+    feed(fleet, joined("new"))
+    assert set(groups(fleet)) == {"new", "one"}
+
+
 def test_a_group_with_members_is_never_forgotten_and_an_empty_or_dead_one_is_seen_for_a_while() -> None:
     fleet = followed()
     log = joined("stable", "empty", "dead")

@@ -16,7 +16,7 @@ import pytest
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.arguments import UserError
 from kafka_assignors_confluent.connection import ClusterError, NotAuthorizedError, UnreachableError
-from kafka_assignors_confluent.topic_metadata import TopicIdentity
+from kafka_assignors_confluent.topic_metadata import DescribedTopics, TopicIdentity
 from kafka_assignors_ops.watch import watcher
 from kafka_assignors_ops.watch.fleet import Counts, Fleet, FleetLimits
 from kafka_assignors_replay.catalogue import Catalogue
@@ -105,6 +105,49 @@ def test_a_reader_that_opens_and_cannot_read_is_no_recovery(monkeypatch: pytest.
     assert len(said) == 1
     assert stop.pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     assert not watch.status().up
+
+
+class _Down(_Opening):
+    """A reader that librdkafka has told that all brokers are down."""
+
+    down, unread = True, frozenset({0})
+
+    @property
+    def positions(self) -> dict[int, int]:
+        return {0: 5}
+
+    def poll(self, timeout_s: float) -> list[Any]:
+        return []
+
+    def lag(self) -> int:
+        return 1
+
+
+def test_a_single_look_ends_when_the_brokers_go_while_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = watcher.Watcher(watcher.WatchOptions("b:1", once=True), lambda text: None)
+
+    def look() -> None:
+        raise SILENT
+
+    monkeypatch.setattr(watch, "_open", _Down)
+    monkeypatch.setattr(watch, "_look", look)
+    with pytest.raises(UserError, match="no answer from b:1"):
+        watch.run(_Attempts(1))
+
+
+def test_of_hidden_topics_only_those_of_the_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    watch = watcher.Watcher(watcher.WatchOptions("b:1"), said.append)
+    monkeypatch.setattr(watch, "_connection", lambda: None)
+    monkeypatch.setattr(watcher, "live_topics", lambda connection: ())
+    monkeypatch.setattr(
+        watcher, "describe_topics", lambda connection, names: DescribedTopics(hidden=set(names))
+    )
+    for number in range(50):
+        monkeypatch.setattr(watch._fleet, "topics", lambda number=number: {"all", f"job-{number}"})
+        watch._look_at_topics()
+    assert watch._hidden == {"all", "job-49"}
+    assert sum("'all'" in each for each in said) == 1
 
 
 def test_a_state_that_cannot_be_written_is_told_again_only_after_one_that_could(

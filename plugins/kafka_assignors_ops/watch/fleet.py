@@ -278,7 +278,8 @@ class _Presence:
 class Fleet:
     """Follows the `groups`, by the bytes of their ids: `feed` the records of each partition in order.
 
-    The counts of a group begin at its earlier `counts`, if it has any.
+    The counts of a group begin at its earlier `counts`, if it has any. Until `forget_earlier`, groups with
+    earlier counts come before others.
     """
 
     def __init__(
@@ -294,7 +295,7 @@ class Fleet:
         self._note = on_note
         self._lock = threading.Lock()
         self.groups: dict[bytes, WatchedGroup] = {}
-        self._earlier = dict(counts or {})
+        self._earlier = {key: each for key, each in (counts or {}).items() if self._matches(key)}
         self._presence: dict[bytes, _Presence] = {}
         self._beyond: set[int] = set()
 
@@ -369,12 +370,20 @@ class Fleet:
             beyond = len(self._beyond)
         return FleetSnapshot(sorted(groups, key=lambda each: each.group), self.records.copy(), beyond)
 
+    def forget_earlier(self) -> None:
+        """Forget the earlier counts of groups without a record: brokers have deleted them."""
+        self._earlier.clear()
+
+    def _matches(self, key: bytes) -> bool:
+        return self._limits.matching(key.decode(errors="replace"))
+
     def _admits(self, key: bytes, has_value: bool) -> bool:
         """Whether a new group may be followed."""
-        if not self._limits.matching(key.decode(errors="replace")):
+        if not self._matches(key):
             return False
         place = hash(key)
-        if len(self.groups) < self._limits.max_groups or not has_value:
+        kept = 0 if key in self._earlier else len(self._earlier)
+        if len(self.groups) + kept < self._limits.max_groups or not has_value:
             self._beyond.discard(place)
             return True
         if len(self._beyond) < _MOST_LEFT_OUT:

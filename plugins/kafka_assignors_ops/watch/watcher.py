@@ -307,6 +307,7 @@ class Watcher:
                 with contextlib.suppress(ClusterError):
                     self._look_at_topics()
                 self._caught_up = True
+                self._fleet.forget_earlier()
             if self._options.once and self._caught_up:
                 return
             self._lag = reader.lag()
@@ -341,6 +342,8 @@ class Watcher:
                 self._look_at_topics()
                 reader.down = False
             except ClusterError as error:
+                if self._options.once:
+                    raise
                 # librdkafka says once that all brokers are down, and records that came before may follow.
                 reader.down = reader.down or isinstance(error, UnreachableError)
             self._next_look = time.monotonic() + (_LOOK_DOWN_S if reader.down else self._options.look_s)
@@ -353,7 +356,7 @@ class Watcher:
         found = [*live_topics(connection)]
         self._topics.note(found, datetime.now(timezone.utc))
         visible = {live.topic.name for live in found}
-        self._hidden -= visible
+        self._hidden &= self._fleet.topics() - visible
         unknown = sorted(self._fleet.topics() - visible - self._hidden)[:_MOST_ASKED]
         if hidden := describe_topics(connection, unknown).hidden:
             self._hidden |= hidden
