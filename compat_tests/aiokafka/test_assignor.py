@@ -12,11 +12,15 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
+from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataResponse_v1
+from aiokafka.structs import OffsetAndMetadata
 
 import kafka_assignors_aiokafka as plugin
 from kafka_assignors.messages import NEVER_ASSIGNED
@@ -26,6 +30,7 @@ from kafka_assignors.wire.consumer_protocol import decode_subscription
 from kafka_assignors_aiokafka import CHECKED, _stock
 from kafka_assignors_aiokafka._stock import topics_of
 from kafka_assignors_strategies import Standby
+from kafka_assignors_strategies.for_aiokafka import LagWeights
 
 ASSIGNORS = {name: getattr(plugin, of_class) for of_class, name in ASSIGNOR_CLASSES.items()} | {
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
@@ -215,3 +220,39 @@ def test_the_import_warns_once_where_aiokafka_is_newer_than_what_was_checked() -
     assert code == 0
     assert len(lines) == 1
     assert "is not among the releases checked" in lines[0]
+
+
+def test_a_lookup_without_an_answer_for_each_partition_is_an_error_and_not_an_unknown_weight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """aiokafka passes over the error code of OffsetFetch, such as NOT_COORDINATOR."""
+    asked = []
+
+    async def offsets(self: Any, group: str, **arguments: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+        asked.append(arguments["partitions"])
+        return {TopicPartition("orders", 0): OffsetAndMetadata(3, "")}
+
+    async def nothing(self: Any) -> None:
+        pass
+
+    async def ends(self: Any, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 10)
+
+    for kind, name, instead in (
+        (AIOKafkaAdminClient, "start", nothing),
+        (AIOKafkaAdminClient, "close", nothing),
+        (AIOKafkaAdminClient, "list_consumer_group_offsets", offsets),
+        (AIOKafkaConsumer, "start", nothing),
+        (AIOKafkaConsumer, "stop", nothing),
+        (AIOKafkaConsumer, "end_offsets", ends),
+    ):
+        monkeypatch.setattr(kind, name, instead)
+    weights = LagWeights("g", base=0, bootstrap_servers="127.0.0.1:1")
+
+    async def look(partitions: int) -> Any:
+        return await weights({"orders": partitions})
+
+    assert asyncio.run(look(1)) == {"orders": [7]}
+    with pytest.raises(KafkaError, match="'g' gives no offsets"):
+        asyncio.run(look(2))
+    assert asked == [[TopicPartition("orders", p) for p in range(count)] for count in (1, 2)]

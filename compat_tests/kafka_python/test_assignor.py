@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import logging
+import os
+import socket
+import threading
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -10,12 +15,14 @@ import pytest
 from kafka.cluster import ClusterMetadata
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.errors import KafkaError
 
 import kafka_assignors_kafka_python as plugin
 from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES
 from kafka_assignors_kafka_python import _assignor
 from kafka_assignors_kafka_python._releases import CHECKED, IS_2, is_release_2
 from kafka_assignors_strategies import Standby
+from kafka_assignors_strategies.for_kafka_python import LagWeights
 
 ASSIGNORS = {name: getattr(plugin, of_class) for of_class, name in ASSIGNOR_CLASSES.items()} | {
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
@@ -128,3 +135,21 @@ if IS_2:
     def test_the_cooperative_consumer_says_what_it_needs_and_what_to_use_instead() -> None:
         with pytest.raises(RuntimeError, match=r"needs kafka-python 3, .*=\[StickyAssignor\(\)\]"):
             plugin.CooperativeKafkaConsumer("orders", group_id="g")
+
+
+def test_lookups_without_a_broker_leave_no_thread_and_no_socket(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "kafka")  # Captured records keep the sockets of their errors.
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"  # Nothing listens there from now on.
+    limit = "api_version_auto_timeout_ms" if IS_2 else "bootstrap_timeout_ms"
+    weights = LagWeights("g", bootstrap_servers=address, **{limit: 200})
+
+    def open_now() -> tuple[int, int]:
+        gc.collect()
+        return threading.active_count(), len(os.listdir("/dev/fd"))
+
+    before = open_now()
+    for _ in range(3):
+        with pytest.raises(KafkaError):
+            weights({"orders": 1})
+    assert open_now() <= before

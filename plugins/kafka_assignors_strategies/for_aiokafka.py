@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
 
 from kafka_assignors.weights import GivenWeights
 from kafka_assignors_strategies.weight_sources import (
@@ -34,15 +35,18 @@ class _LooksUp(OffsetWeights):
     async def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
         """The weights of topics (name: number of partitions). KafkaError if a broker refuses a request."""
         partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
-        committed, end = await asyncio.gather(self._committed(), self._end(partitions))
+        committed, end = await asyncio.gather(self._committed(partitions), self._end(partitions))
         return self.weigh(time.monotonic(), topics, committed, end)
 
-    async def _committed(self) -> PartitionOffsets:
+    async def _committed(self, partitions: list[TopicPartition]) -> PartitionOffsets:
         async with AsyncExitStack() as stack:
             admin = AIOKafkaAdminClient(**self.settings)
             stack.push_async_callback(admin.close)
             await admin.start()
-            found = await admin.list_consumer_group_offsets(self.group_id)
+            found = await admin.list_consumer_group_offsets(self.group_id, partitions=partitions or None)
+            # aiokafka passes over the error code of the response, which then has no partitions.
+            if not found.keys() >= set(partitions):
+                raise KafkaError(f"the coordinator of group {self.group_id!r} gives no offsets")
             return {(tp.topic, tp.partition): offset.offset for tp, offset in found.items()}
 
     async def _end(self, partitions: list[TopicPartition]) -> PartitionOffsets:

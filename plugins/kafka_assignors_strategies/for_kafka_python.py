@@ -9,8 +9,8 @@ the consumer are busy with a rebalance and with fetches that a broker holds back
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer
@@ -39,12 +39,31 @@ class _LooksUp(OffsetWeights):
         """The weights of topics (name: number of partitions). KafkaError if a broker refuses a request."""
         partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
         settings = {"request_timeout_ms": _REQUEST_TIMEOUT_MS, **self.settings}
-        with closing(KafkaAdminClient(**settings)) as admin:
+        with _opened(KafkaAdminClient, settings) as admin:
             committed = _committed(admin, self.group_id)
-        with closing(KafkaConsumer(**settings)) as consumer:
+        with _opened(KafkaConsumer, settings) as consumer:
             consumer.assign(partitions)  # Makes it request the metadata of these topics.
             end = {(tp.topic, tp.partition): n for tp, n in consumer.end_offsets(partitions).items()}
         return self.weigh(time.monotonic(), topics, committed, end)
+
+
+@contextmanager
+def _opened(kind: Any, settings: Mapping[str, Any]) -> Iterator[Any]:
+    """A client of this kind. When its constructor fails, kafka-python 3 leaves a thread and its sockets."""
+    make, made = kind.DEFAULT_CONFIG["kafka_client"], []
+
+    def connect(**config: Any) -> Any:
+        made.append(make(**config))
+        return made[-1]
+
+    try:
+        client = kind(**{"kafka_client": connect, **settings})
+    except BaseException:
+        for connections in made:
+            connections.close()
+        raise
+    with closing(client):
+        yield client
 
 
 def _committed(admin: Any, group_id: str) -> PartitionOffsets:
