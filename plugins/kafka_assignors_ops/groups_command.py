@@ -104,7 +104,7 @@ def describe(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     timeout: options.Timeout = None,
-    strategy: Annotated[list[str] | None, options.strategies_option("all registered ones")] = None,
+    strategy: Annotated[list[str] | None, options.strategies_option("all registered ones that run in a client")] = None,
     json_file: options.JsonFile = None,
 ) -> None:
     """Show groups and their members, and the partitions that each strategy would move now."""
