@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import kafka_assignors
-from kafka_assignors_cli import list_strategies, main
+from kafka_assignors_cli import main, options
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
@@ -225,15 +225,15 @@ def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
     def fail() -> list[str]:
         raise KeyError("a defect\nin two lines")
 
-    monkeypatch.setattr(list_strategies, "strategy_names", fail)
+    monkeypatch.setattr(options, "strategy_names", fail)
     # The option of one run does not show the traceback of the next.
-    for variable, options in (("1", []), ("", ["--traceback"]), ("", [])):
+    for variable, given in (("1", []), ("", ["--traceback"]), ("", [])):
         monkeypatch.setenv("KAFKA_ASSIGNORS_TRACEBACK", variable)
-        assert main([*options, "strategies"]) == 70
+        assert main([*given, "strategies"]) == 70
         *before, last = capsys.readouterr().err.splitlines()
         assert last.startswith("kafka-assignors: internal error: KeyError: 'a defect\\nin two lines'")
-        assert before[:1] == (["Traceback (most recent call last):"] if variable or options else [])
-        assert variable or options or "kafka-assignors --traceback or KAFKA_ASSIGNORS_TRACEBACK=1" in last
+        assert before[:1] == (["Traceback (most recent call last):"] if variable or given else [])
+        assert variable or given or "kafka-assignors --traceback or KAFKA_ASSIGNORS_TRACEBACK=1" in last
 
 
 @pytest.mark.parametrize(

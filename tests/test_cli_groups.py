@@ -13,6 +13,8 @@ from kafka_assignors.group import Topic, Warmth
 from kafka_assignors.group_json import parse_group
 from kafka_assignors.messages import LastAssignment
 from kafka_assignors.strategies import CooperativeSticky, Sticky
+from kafka_assignors_cli import options
+from kafka_assignors_ops import groups_command
 from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.groups_view import describe_json, description, group_list, summary_json
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
@@ -28,6 +30,14 @@ LIVE = LiveGroup(
     ),
     topics={"orders": Topic("orders", 3)},
 )
+
+
+def test_a_registered_strategy_that_does_not_load_is_noted_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(options, "strategy_names", lambda: ["no_such_module:S", "sticky", "kip848-uniform"])
+    assert [name for name, _ in groups_command._strategies(None)] == ["sticky"]
+    assert "no_such_module" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors.strategies import Strategy, strategy_names
-from kafka_assignors.strategy import runs_on_broker
+from kafka_assignors.strategy import Strategy, runs_on_broker
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, counted, emit_renderable, note
 from kafka_assignors_cli.output_files import is_stdout, json_lines, require_files
@@ -104,7 +103,7 @@ def describe(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     timeout: options.Timeout = None,
-    strategy: Annotated[list[str] | None, options.strategies_option("all registered ones that run in a client")] = None,
+    strategy: Annotated[list[str] | None, options.strategies_option("all that run in a client")] = None,
     json_file: options.JsonFile = None,
 ) -> None:
     """Show groups and their members, and the partitions that each strategy would move now."""
@@ -155,12 +154,10 @@ def _not_shown(listed: Sequence[str], found: Sequence[LiveGroup]) -> Iterator[st
 
 
 def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
-    loaded = [
-        (name, options.load_named_strategy(name))
-        for name in (options.split_names(given) if given else strategy_names())
-    ]
+    if given:
+        return [(name, options.load_named_strategy(name)) for name in options.split_names(given)]
     # A strategy that runs on the broker is shown only on request: no client can choose it.
-    return [(name, strategy) for name, strategy in loaded if given or not runs_on_broker(strategy)]
+    return [each for each in options.registered_strategies() if not runs_on_broker(each[1])]
 
 
 def add_to(app: typer.Typer) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 
 import typer
 
-from kafka_assignors.strategies import StrategyError, strategy_names
-from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, emit_renderable, note, printable
-from kafka_assignors_cli.options import STRATEGY_FORMS, JsonFile, load_silently
+from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, emit_renderable, printable
+from kafka_assignors_cli.options import STRATEGY_FORMS, JsonFile, registered_strategies
 from kafka_assignors_cli.output_files import is_stdout, json_lines, json_unless_terminal
 
 EPILOG = f"""A terminal shows a table. Where stdout is a pipe or a file, and with --json -, each \
@@ -39,12 +38,7 @@ def strategies(*, json_file: JsonFile = None) -> None:
 
 
 def _registered() -> Iterator[dict[str, Any]]:
-    for name in strategy_names():
-        try:
-            strategy = load_silently(name)
-        except StrategyError as error:
-            note(str(error))
-            continue
+    for name, strategy in registered_strategies():
         yield {
             "name": name,
             "protocols": [protocol.value for protocol in strategy.protocols],

@@ -17,6 +17,7 @@ import typer
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies import Strategy, StrategyError, load_strategy, strategy_names
+from kafka_assignors_cli.console import note
 from kafka_assignors_cli.files import read_client_properties
 
 cluster_option = functools.partial(typer.Option, rich_help_panel="Cluster")
@@ -97,6 +98,15 @@ def load_named_strategy(spec: str, option: str | None = None) -> Strategy:
         return load_silently(spec)
     except StrategyError as error:
         raise UserError(f"{option}: {error}" if option else str(error)) from error
+
+
+def registered_strategies() -> Iterator[tuple[str, Strategy]]:
+    """The registered strategies by name; a note names each one that does not load."""
+    for name in strategy_names():
+        try:
+            yield name, load_silently(name)
+        except StrategyError as error:
+            note(str(error))
 
 
 def split_names(values: Iterable[str]) -> tuple[str, ...]:
