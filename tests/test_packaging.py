@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+
+import pytest
 
 import kafka_assignors
 
@@ -25,6 +28,18 @@ def test_the_version_is_the_installed_one() -> None:
 def test_nothing_is_required_without_an_extra() -> None:
     requirements = metadata.requires("kafka-assignors") or []
     assert [line for line in requirements if "extra ==" not in line] == []
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a source release has its own files alone")
+def test_git_has_what_a_source_release_has_and_its_own_settings_alone() -> None:
+    listing = ["git", "-c", "safe.directory=*", "ls-files"]  # A CI may check out as another user.
+    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tops = {path.partition("/")[0] for path in listed.splitlines()}
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (released,) = re.findall(r"targets\.sdist\]\ninclude = \[(.*?)\]", project, re.DOTALL)
+    assert tops - set(re.findall(r'"/(.+?)"', released)) == {
+        *(".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "pyproject.toml")
+    }
 
 
 def loaded_by(program: str) -> set[str]:
