@@ -52,24 +52,20 @@ class Survey:
 
 
 class Engine(Protocol):
-    """One replay on one history, in the order of these methods."""
+    """One replay on one history, in the order of these methods.
 
-    def survey(self) -> Survey:
-        """Read all records once."""
-        ...
+    `survey` reads all records once. `catalogue_rows` are the path and the rows of the catalogue beside the
+    records, if there is one, with times in microseconds. `run` folds all records to the sums of each group.
+    `records_of` are the sorted records of a few groups, group by group.
+    """
 
-    def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
-        """The path and the rows of the catalogue beside the records, if there is one; times in
-        microseconds."""
-        ...
+    def survey(self) -> Survey: ...
 
-    def run(self, work: FoldWork) -> Iterator[GroupSums]:
-        """Fold all records: the sums of each group."""
-        ...
+    def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None: ...
 
-    def records_of(self, groups: Iterable[bytes]) -> Iterable[SortedRow]:
-        """The sorted records of a few groups, group by group."""
-        ...
+    def run(self, work: FoldWork) -> Iterator[GroupSums]: ...
+
+    def records_of(self, groups: Iterable[bytes]) -> Iterable[SortedRow]: ...
 
 
 @contextmanager

@@ -36,7 +36,6 @@ _BATCH_ROWS = 4_096
 
 _UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
-
 WORKER_ENDED = (
     "a process that replayed groups ended: a strategy ended it, or there was too little memory; replay one "
     "strategy at a time to see which"

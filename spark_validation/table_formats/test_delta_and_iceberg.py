@@ -11,11 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from compat_tests.support.jvm import classpath
-from kafka_assignors_replay.report.as_json import json_report
 from kafka_assignors_replay.result import ReplayError
 from kafka_assignors_replay.spark.spark_session import spark_session
 from spark_validation.tests.groups import Log, write_history
-from spark_validation.tests.replaying import replay
+from spark_validation.tests.replaying import json_report, replay
 
 PROPERTIES = """\
 spark.jars {jars}

@@ -16,7 +16,7 @@ from kafka_assignors_replay.engine import ENGINES
 from kafka_assignors_replay.history.group_fold import FoldWork
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.report.as_json import json_report_lines
 from kafka_assignors_replay.result import ReplayOptions, ReplayResult
 
 
@@ -37,6 +37,11 @@ def _in_this_process(work: FoldWork, files: list[str]) -> Iterator[list[GroupSum
     with mock.patch.object(local_engine, "_work", work, create=True):
         for each in files:
             yield local_engine._fold_file(each)
+
+
+def json_report(result: ReplayResult) -> str:
+    """The result as the file of `--json` has it."""
+    return "".join(f"{line}\n" for line in json_report_lines(result))
 
 
 def replay_on_both_engines(path: Path | str, **options: Any) -> ReplayResult:

@@ -20,8 +20,9 @@ from kafka_assignors_replay.history.pause_model import PauseModel
 from kafka_assignors_replay.replay_tables import print_replay
 from kafka_assignors_replay.report import findings
 from kafka_assignors_replay.report.as_html import html_report
-from kafka_assignors_replay.report.as_json import json_report, json_report_lines
+from kafka_assignors_replay.report.as_json import json_report_lines
 from kafka_assignors_replay.result import RECORDED, Mode, Verdict
+from spark_validation.tests.replaying import json_report
 from spark_validation.tests.report_sample import GROUPS, HOSTILE, result_of, sample, verdict
 
 

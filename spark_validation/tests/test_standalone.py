@@ -20,8 +20,7 @@ import pyspark
 import pytest
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_replay.report.as_json import json_report
-from spark_validation.tests.replaying import replay
+from spark_validation.tests.replaying import json_report, replay
 
 pytestmark = pytest.mark.exhaustive
 

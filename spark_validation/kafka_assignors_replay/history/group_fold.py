@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
 
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import Strategy
@@ -52,12 +51,8 @@ class FoldWork:
 
     @cached_property
     def loaded(self) -> dict[str, Strategy]:
-        """The strategies, loaded once in each process."""
+        """The strategies, loaded once in each process; here after the work was sent, if at all."""
         return {name: load_strategy(name) for name in (*self.strategies, *CHECKED_STRATEGIES)}
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Another process loads the strategies itself, once it has the import path of this one.
-        return {name: value for name, value in self.__dict__.items() if name != "loaded"}
 
 
 def fold_sorted(rows: Iterable[SortedRow], work: FoldWork) -> Iterator[GroupSums]:

@@ -184,8 +184,6 @@ class EpochFold:
         self._continues = self._ended == (CLASSIC, epoch)
         self._late = not self._continues and epoch > NEWEST_FIRST_EPOCH
         self._epoch = epoch
-        if self._continues:
-            self._facts[Cause.MIGRATION, "classic to consumer"] = None
         self._classic = self._ended = None
 
     def _replace(self, timestamp: datetime, new_id: str) -> Iterator[Generation]:

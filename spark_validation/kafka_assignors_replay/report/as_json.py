@@ -14,13 +14,8 @@ FORMAT = 1
 """The version of the schema, which docs/command-line.md describes; a new key leaves it as it is."""
 
 
-def json_report(result: ReplayResult) -> str:
-    """`result` as a JSON document of one object, ending with a newline."""
-    return "".join(f"{line}\n" for line in json_report_lines(result))
-
-
 def json_report_lines(result: ReplayResult) -> Iterator[str]:
-    """The document line by line, a line for each entry of a list, so that a writer needs no memory for it."""
+    """`result` as one JSON object, with a line for each entry of a list: a writer needs no memory for it."""
     values: dict[str, object] = {
         "format": FORMAT,
         "findings": _findings(result),
