@@ -15,7 +15,7 @@ from compat_tests.support.commands import run_command
 from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors_confluent.connection import Connection
-from kafka_assignors_confluent.topic_metadata import describe_topics
+from kafka_assignors_confluent.topic_metadata import LiveTopic, describe_topics, live_topics
 from tests.test_cli import without_progress
 
 GROUPS = tuple(f"group-{number}" for number in range(12))
@@ -90,3 +90,12 @@ def test_a_group_is_described(two_of_three: TwoOfThree) -> None:
     done = run(two_of_three, "groups", "describe", *GROUPS)
     assert (done.returncode, without_progress(done.stderr)) == (0, "")
     assert done.stdout.count("classic, Empty") == len(GROUPS)
+
+
+def test_the_racks_of_a_topic_are_not_complete(two_of_three: TwoOfThree) -> None:
+    def orders() -> LiveTopic | None:
+        connection = Connection(two_of_three.cluster.bootstrap, {}, HANG_S)
+        (found,) = (each for each in live_topics(connection) if each.topic.name == "orders")
+        return None if found.complete else found
+
+    assert wait_for("metadata without broker 3", orders).topic.replica_racks == (frozenset("ab"),) * 3

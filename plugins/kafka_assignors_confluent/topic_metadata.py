@@ -82,7 +82,7 @@ def topic_of(name: str, description: Any) -> Topic:
 
 @dataclass(frozen=True, slots=True)
 class LiveTopic:
-    """A topic now. `complete`: the rack of every replica is known. That of a broker that is down is not."""
+    """A topic now. `complete`: the brokers of all its replicas are up. One that is down has no known rack."""
 
     topic: Topic
     complete: bool
@@ -98,12 +98,10 @@ def live_topics(connection: Connection) -> Iterator[LiveTopic]:
         raise connection.failure("cannot list the topics", error.args[0]) from None
     described = describe_topics(connection, names).found
     found = {name: one for name, one in described.items() if not one.is_internal}
-    topics = {name: topic_of(name, one) for name, one in found.items()}
-    has_racks = any(topic.replica_racks for topic in topics.values())
     for name, one in found.items():
-        # A broker that has no rack, or is down, gives None.
-        all_known = all(node.rack for each in one.partitions for node in each.replicas)
-        yield LiveTopic(topics[name], complete=all_known or not has_racks)
+        # Brokers describe each other while they are up; of one that is down, a topic has no more than the id.
+        complete = all(node.host for each in one.partitions for node in each.replicas)
+        yield LiveTopic(topic_of(name, one), complete)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -67,8 +67,11 @@ def changed_entry(
 ) -> CatalogueEntry | None:
     """The entry of a topic from `now` on, after the latest `known` one; None if that still holds.
 
-    The first entry holds for all times. Without `racks_known`, other racks are no change.
+    The first entry holds for all times. Without `racks_known`, other racks are no change, and an entry has
+    none: the racks of some replicas would count as those of all.
     """
+    if not racks_known:
+        found = replace(found, replica_racks=None)
     if known is None:
         return CatalogueEntry(None, found)
     before = known.topic

@@ -116,6 +116,20 @@ def test_without_a_catalogue_nothing_is_checked() -> None:
         assert outcome is CheckOutcome.UNCHECKED
 
 
+@pytest.mark.parametrize("strategy", ["range", "roundrobin"])
+def test_racks_that_the_catalogue_lacks_may_be_why_a_leader_that_follows_racks_differs(strategy: str) -> None:
+    members = [replace(had("a", HIGH), rack="x"), replace(had("b", LOW), rack="y")]
+    record, checked = replace(generation(1, *members), leader="a"), load_strategy(strategy)
+    outcome, found = check_generation(record, checked, FOUR)
+    follows = strategy == "range"
+    assert outcome is (CheckOutcome.UNCHECKED if follows else CheckOutcome.UNEXPLAINED)
+    assert bool(found.detail) != follows
+    racks = tuple(frozenset({rack}) for rack in "yyxx")
+    assert check_generation(record, RANGE, Catalogue([CatalogueEntry(None, Topic("orders", 4, racks))]))[
+        0
+    ] is (CheckOutcome.MATCHED)
+
+
 def test_a_generation_with_a_member_that_does_not_decode_is_not_checked() -> None:
     record = generation(1, had("a", ALL), reason="a byte is missing")
     assert check_generation(record, RANGE, FOUR)[0] is CheckOutcome.UNCHECKED

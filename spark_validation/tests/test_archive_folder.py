@@ -11,15 +11,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Node
 from pyarrow import fs
 
 from kafka_assignors.group import Topic
-from kafka_assignors_confluent.topic_metadata import LiveTopic, TopicIdentity
+from kafka_assignors_confluent import topic_metadata
+from kafka_assignors_confluent.topic_metadata import DescribedTopics, LiveTopic, TopicIdentity, live_topics
 from kafka_assignors_replay import archive_command
 from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.folder import Archive, ArchiveError, Folder, Place
@@ -402,6 +405,44 @@ def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
     assert changed(live("t", [{"a"}, {"b"}], topic_id="other"), known)
     assert changed(live("t", [{"a"}, set()], complete=False), known) is None
     assert changed(live("t", [{"a"}, set()], complete=True), known)
+
+
+def test_racks_that_are_known_in_part_are_unknown_until_all_are(tmp_path: Path) -> None:
+    """Otherwise the first look while a broker is down would hold for all of the past."""
+    down, up = live("t", [{"a"}, set()], complete=False), live("t", [{"a"}, {"b"}])
+    grown = live("t", [{"a"}, {"b"}, set()], complete=False)
+    moments = [MIDNIGHT + timedelta(hours=hour) for hour in range(4)]
+    with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
+        for found, now in zip([down, down, up, grown], moments, strict=True):
+            archive.note([found], now)
+    catalogue = catalogue_of(catalogue_rows(str(tmp_path)))
+    unknown, known = Topic("t", 2, None, "id"), up.topic
+    assert catalogue.entries("t") == (unknown, known, Topic("t", 3, None, "id"))
+    assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == unknown
+    assert catalogue.at("t", moments[2]) == known
+
+
+@pytest.mark.parametrize(
+    ("replicas", "complete"),
+    [
+        ([Node(1, "one", 9092, "a"), Node(2, "two", 9092, "b")], True),
+        ([Node(1, "one", 9092, "a"), Node(2, "two", 9092)], True),  # without a rack
+        ([Node(1, "one", 9092, "a"), Node(2, None, 0)], False),  # down
+    ],
+)
+def test_racks_are_complete_if_all_replicas_are_on_brokers_that_are_up(
+    monkeypatch: pytest.MonkeyPatch, replicas: list[Node], complete: bool
+) -> None:
+    def topic(*nodes: Node) -> SimpleNamespace:
+        partition = SimpleNamespace(id=0, replicas=nodes)
+        return SimpleNamespace(partitions=[partition], topic_id="id", is_internal=False)
+
+    described = DescribedTopics({"t": topic(*replicas), "only-one": topic(replicas[0])})
+    monkeypatch.setattr(topic_metadata, "describe_topics", lambda connection, names: described)
+    admin = SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(topics=described.found))
+    connection: Any = SimpleNamespace(admin=admin, timeout_s=1.0)
+    found = {each.topic.name: each.complete for each in live_topics(connection)}
+    assert found == {"t": complete, "only-one": True}
 
 
 def test_the_catalogue_has_a_row_for_every_change_and_no_other(tmp_path: Path) -> None:
