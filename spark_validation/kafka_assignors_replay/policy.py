@@ -16,7 +16,7 @@ import difflib
 import enum
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
@@ -206,6 +206,9 @@ class _Missing(Exception):
 
 
 def judge(policy: Policy, result: ReplayResult) -> Judgement:
+    if result.damaged_files:  # A number without a record may be a rebalance in a file that was left out.
+        groups = (replace(each, rebalances=each.rebalances + each.skipped_numbers) for each in result.groups)
+        result = replace(result, groups=tuple(groups))
     return Judgement(tuple(_judged(rule, policy, result) for rule in policy.rule))
 
 

@@ -149,6 +149,7 @@ def _replay_history(
             pauses=options.pauses,
             torn=survey.torn,
             collided=survey.collided,
+            lossy=bool(damaged),
             guard=StrategyGuard(options.strategy_timeout_s),
         )
         phases.begin()

@@ -167,13 +167,14 @@ def _gap_lines(result: ReplayResult) -> Iterator[str]:
     topics = _first(inferred, len(inferred))
     lacking = f"without a catalogue entry, whose partition counts are inferred from assignments: {topics}"
     clock = "(a clock was set back): the replay orders records by offset"
+    skipped = "without a record: superseded, unless files were left out or a member's claim shows a loss"
     lives = "a group was deleted and created again: each life of a group is replayed on its own"
     for count, noun, said in (
         (history.other_records, "record", "of share or streams groups, or of other topics"),
         (history.duplicates, "record", "found again at the same partition and offset"),
         *((count, "rebalance", f"not replayed: {reason}") for reason, count in reasons),
         (len(inferred), "topic", lacking),
-        (history.skipped_numbers, "generation number", "without a record; the replay never bridges a gap"),
+        (history.skipped_numbers, "generation number", skipped),
         (history.clock_jumps, "generation", f"with an earlier timestamp than the one before {clock}"),
         (sum(group.incarnations - 1 for group in result.groups), "time", lives),
     ):

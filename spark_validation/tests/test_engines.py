@@ -16,7 +16,7 @@ from kafka_assignors_replay.engine import LOCAL_BYTES, Choice, choose_engine
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.replaying import replay, replay_on_both_engines
-from spark_validation.tests.test_bad_histories import bad
+from spark_validation.tests.test_bad_histories import bad, in_three_files
 from spark_validation.tests.test_forged_records import forged
 from spark_validation.tests.test_kip848_fold import story
 from tests.test_cli import without_progress
@@ -46,6 +46,14 @@ def test_they_report_the_same_of_records_that_should_not_be_there(
 WITHOUT_SPARK = """
 import sys
 for name in ("pyspark", "py4j", "confluent_kafka"):
+def test_they_report_the_same_of_a_history_without_its_damaged_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = in_three_files(tmp_path, damaged=True)
+    [group] = replay_on_both_engines(path, strategies=("sticky",), skip_corrupt=True).groups
+    assert group.rebalances - group.replayed_rebalances == 1
+
+
     sys.modules[name] = None
 import os
 os.environ.update(JAVA_HOME="/no/such/java", PATH="/nowhere")

@@ -4,8 +4,8 @@
   shows by the tombstone, by a generation that starts over, or by a change of protocol that is no migration.
 * *Skipped* are the numbers between a generation and the one recorded before it. A generation is recorded when
   its leader's assignment arrives: one that the next join superseded never is, so skipped numbers alone are no
-  lost history. *Lost* are records right before it that do not decode, and epochs of a KIP-848 group, which
-  has a record of each.
+  lost history. *Lost* are records right before it that do not decode, epochs of a KIP-848 group, which
+  has a record of each, and all skipped numbers if files of the history were left out.
 * The *clock goes back* where a record is older than the one before it. Offsets define the order. The order of
   a *torn* group's records is not known, so its numbers show nothing.
 """
@@ -57,12 +57,14 @@ class Record(NamedTuple):
 class LifeFold:
     """Folds the records of one group, of either protocol or of both: `feed` each in order.
 
-    The fields are its whole state: the type and the number of the last generation (a tombstone has none), its
-    time, how many records since then do not decode, and what the last few records `given` each member, by id.
+    If the history is `lossy`, skipped numbers count as lost. The other fields are its whole state: the type
+    and number of the last generation (a tombstone has none), its time, how many records since then do not
+    decode, and what the last few records `given` each member, by id.
     """
 
     epochs: EpochFold
     torn: bool
+    lossy: bool = False
     last: tuple[str, int | None] | None = None
     last_timestamp: datetime | None = None
     incarnation: int = 0
@@ -96,7 +98,7 @@ class LifeFold:
             seen.replacement = same_life and number == previous
             seen.skipped = min(max(skipped, 0), _MOST_SKIPPED)
             seen.starts_late = new_life and seen.starts_late
-            seen.lost += lost
+            seen.lost += lost + (seen.skipped if self.lossy else 0)
             seen.problem = TORN if self.torn else seen.problem
             seen.clock_back = not self.torn and before is not None and timestamp < before
             if classic:

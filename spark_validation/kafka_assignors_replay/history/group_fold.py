@@ -38,7 +38,7 @@ class FoldWork:
     """The work on the records, the same for all groups; it is sent to every process that folds.
 
     Groups are named by the bytes of their ids. `torn` groups have records in several partitions. `collided`
-    are the places with different records.
+    are the places with different records. With `lossy`, damaged files of the history were left out.
     """
 
     catalogue: Catalogue
@@ -47,6 +47,7 @@ class FoldWork:
     pauses: PauseModel = field(default_factory=PauseModel)
     torn: frozenset[bytes | None] = frozenset()
     collided: frozenset[tuple[int, int]] = frozenset()
+    lossy: bool = False
     guard: StrategyGuard = field(default_factory=StrategyGuard)
 
     @cached_property
@@ -76,7 +77,7 @@ class _GroupFold:
     def __init__(self, work: FoldWork, group: bytes | None) -> None:
         self._work = work
         self._members = MemberDecoder()
-        self._life = LifeFold(EpochFold(work.catalogue), group in work.torn)
+        self._life = LifeFold(EpochFold(work.catalogue), group in work.torn, work.lossy)
         self._causes, self._culprits = CauseFinder(work.catalogue), CulpritFinder()
         strategies = {name: work.loaded[name] for name in work.strategies}
         self._replay = GroupReplay(work.catalogue, strategies, work.modes, work.pauses, work.guard)

@@ -34,7 +34,7 @@ have not revoked."""
 
 HISTORY_STARTS = "the history starts in the middle of the group's life"
 RECORDS_LOST = (
-    "records before it are lost: they do not decode, or members own partitions that no record gave them"
+    "records before it are lost: left out or undecodable, or members own partitions that no record gave them"
 )
 DOES_NOT_DECODE = "a member of it does not decode"
 PREDECESSOR_DOES_NOT_DECODE = "a member of the generation before it does not decode"
