@@ -217,13 +217,13 @@ def _judged(rule: PolicyRule, policy: Policy, result: ReplayResult) -> RuleJudge
         reason = "the accuracy check fails: the replay does not repeat the recorded assignments"
         return RuleJudgement(rule, (), reason)
     verdicts = {(each.group, each.strategy): each for each in result.verdicts if each.mode is rule.mode}
-    about = [each for each in result.groups if _is_about(rule, each.group)]
+    about = [each for each in result.groups if each.rebalances and _is_about(rule, each.group)]
     groups = tuple(_in_group(rule, each, verdicts, policy.max_not_replayed) for each in about)
     names = [each.group for each in result.groups]
     inclusive = [each for each in rule.groups if not each.startswith("!")]
     if unmatched := [each for each in inclusive if not any(fnmatchcase(name, each) for name in names)]:
         return RuleJudgement(rule, groups, f"no group matches {', '.join(map(repr, unmatched))}")
-    return RuleJudgement(rule, groups, None if groups else "no group is left after those taken out")
+    return RuleJudgement(rule, groups, None if groups else "no group is left that has rebalances")
 
 
 def _is_about(rule: PolicyRule, group: str) -> bool:
@@ -245,7 +245,7 @@ def _in_group(
     factor = 1.0
     try:
         if not group.replayed_rebalances:
-            raise _Missing("nothing of it was replayed")
+            raise _Missing(": ".join(["nothing of it was replayed", *[*group.not_replayed][:1]]))
         missing = 1 - group.replayed_rebalances / group.rebalances
         if missing > allowed + _ROUNDING:
             limit = f"max_not_replayed allows {allowed:.0%}"

@@ -99,9 +99,10 @@ def without_verdicts() -> ReplayResult:
     return replace(result, verdicts=others)
 
 
-def nothing_replayed() -> ReplayResult:
+def nothing_replayed(**figures: int) -> ReplayResult:
     result = sample()
-    return replace(result, groups=(replace(result.groups[0], replayed_rebalances=0), *result.groups[1:]))
+    first = replace(result.groups[0], replayed_rebalances=0, **figures)
+    return replace(result, groups=(first, *result.groups[1:]))
 
 
 def unexplained() -> ReplayResult:
@@ -128,7 +129,13 @@ UNJUDGED: dict[str, tuple[ReplayResult, dict[str, Any], dict[str, Any], str]] = 
         {"max_not_replayed": 0.05},
         "9% of its rebalances were not replayed, and max",
     ),
-    "nothing, under any limit": (nothing_replayed(), {}, {"max_not_replayed": 1}, "nothing of it was"),
+    "nothing, under any limit": (
+        nothing_replayed(),
+        {},
+        {"max_not_replayed": 1},
+        f"nothing of it was replayed: {next(iter(sample().groups[0].not_replayed))}",
+    ),
+    "a group without rebalances": (nothing_replayed(rebalances=0), {}, {}, "no group is left"),
     "an unexplained difference": (unexplained(), {}, {}, "accuracy check"),
     "a strategy": (sample(), {"strategy": "sticky"}, {}, "moved of sticky is unknown"),
     "what it is relative to": (sample(), {"relative_to": "sticky"}, {}, "moved of sticky is unknown"),
@@ -146,6 +153,11 @@ def test_what_is_not_judged(
     assert found.verdict is NOT_JUDGED
     assert reason in (found.reason or found.groups[0].reason or "")
     assert all(each.value is None for each in found.groups if each.verdict is NOT_JUDGED)
+
+
+def test_beside_a_group_without_rebalances_the_others_are_judged() -> None:
+    found = judged({"groups": ["*"]}, nothing_replayed(rebalances=0))
+    assert {each.group for each in found.groups} == set(GROUPS) - {"payments"}
 
 
 def test_without_the_check_of_accuracy_all_is_judged() -> None:
