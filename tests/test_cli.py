@@ -181,6 +181,7 @@ CLUSTER = ("--bootstrap-server", "b:1")
         (["archive", "--to", "x", *CLUSTER, "--once", "--interval", "1"], ["--interval: no effect "]),
         (["replay", "history", "--timeout", "1"], ["--timeout: no effect "]),
         (["replay", "h", "--engine", "local", "--spark-config", "x"], ["--spark-config: no effect "]),
+        (["replay", *CLUSTER, "--spark-config", "x"], ["without --engine spark"]),
         (["watch", *CLUSTER, "--once", "--prometheus", ":0"], ["--prometheus: no effect "]),
         (["groups", "describe", "g", "--strategy", "rnge", *CLUSTER], ["did you mean 'range'"]),
         (["describe", "billing"], ["kafka-assignors groups describe GROUP"]),

@@ -107,6 +107,8 @@ def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
         raise ReplayError(f"{spark_alone}: give --engine spark")
     if wanted is not None:
         return Choice(wanted, "as asked for")
+    if options.path is None:
+        return Choice("local", "what is read from a cluster lies on this machine")
     if importlib.util.find_spec("pyspark") is None:
         if spark_alone is not None:
             raise ReplayError(f"{spark_alone}, which is not installed: pip install 'kafka-assignors[spark]'")
@@ -117,7 +119,7 @@ def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
         return Choice("spark", "this process runs under spark-submit or has a Spark session")
     if spark_alone is not None:
         return Choice("spark", spark_alone)
-    size = sum(file.stat().st_size for file in parquet_files(Path(options.path or "")))
+    size = sum(file.stat().st_size for file in parquet_files(Path(options.path)))
     mib, most = max(1, size >> 20), LOCAL_BYTES >> 20
     if size <= LOCAL_BYTES:
         return Choice("local", f"the history has {mib} MiB, and up to {most} MiB need no Spark")
@@ -129,7 +131,7 @@ def only_spark(options: ReplayOptions) -> str | None:
     path = options.path or ""
     if "://" in path:
         return f"{path}: a URL is read by Spark"
-    if (table := table_on_disk(path)) is not None:
+    if path and (table := table_on_disk(path)) is not None:
         return f"{table[0]}: a table of the format {table[1]} is read by Spark"
     return None
 

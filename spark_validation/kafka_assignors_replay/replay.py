@@ -54,7 +54,6 @@ _MOST_DAMAGED = 100
 """The most damaged files that a result names."""
 
 OnProgress = Callable[[Progress], None]
-OnChoice = Callable[[Choice], None]
 
 
 def run_replay(
@@ -62,26 +61,24 @@ def run_replay(
     on_progress: OnProgress,
     *,
     engine: str | None = None,
-    on_choice: OnChoice = lambda _: None,
+    on_choice: Callable[[Choice], None] = lambda _: None,
 ) -> ReplayResult:
     """Replay a history.
 
     `on_progress` is called often, and from another thread while Spark works. `engine` is one of
     `engine.ENGINES`, or None for the engine that fits; `on_choice` gets the engine and the reason.
-
-    Raises `ReplayError` for every problem with the input, the options or the environment.
     """
     started = time.monotonic()
     replay = _replay_cluster if options.path is None else _replay_history
     with contextlib.redirect_stdout(sys.stderr):  # What a strategy prints is no part of a report.
         _check(options)
-        result = replay(options, on_progress, engine, on_choice)
+        choice = choose_engine(options, engine)
+        on_choice(choice)
+        result = replay(options, on_progress, choice)
     return replace(result, seconds=time.monotonic() - started)
 
 
-def _replay_cluster(
-    options: ReplayOptions, on_progress: OnProgress, engine: str | None, on_choice: OnChoice
-) -> ReplayResult:
+def _replay_cluster(options: ReplayOptions, on_progress: OnProgress, choice: Choice) -> ReplayResult:
     """Replay a temporary archive of all that the cluster has; errors name the cluster instead."""
     from kafka_assignors_replay.archive.folder import ArchiveError
     from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult, run_archive
@@ -108,7 +105,7 @@ def _replay_cluster(
                     "offset commits"
                 )
             here = replace(options, path=folder, bootstrap_servers=None)
-            result = _replay_history(here, on_progress, engine, on_choice)
+            result = _replay_history(here, on_progress, choice)
         except (ArchiveError, ReplayError) as error:
             raise ReplayError(str(error).replace(folder, source)) from error
     warnings = result.warnings
@@ -123,12 +120,8 @@ def _replay_cluster(
     return replace(result, options=options, history=history, warnings=warnings)
 
 
-def _replay_history(
-    options: ReplayOptions, on_progress: OnProgress, engine: str | None, on_choice: OnChoice
-) -> ReplayResult:
+def _replay_history(options: ReplayOptions, on_progress: OnProgress, choice: Choice) -> ReplayResult:
     assert options.path is not None
-    choice = choose_engine(options, engine)
-    on_choice(choice)
     phases = _Phases(on_progress)
     phases.begin()
     damaged = damaged_files(options.path) if options.skip_corrupt else ()

@@ -75,7 +75,7 @@ EngineName = Annotated[
         metavar="spark|local",
         help="What runs the replay. local needs neither Spark nor Java: this process and a few workers read "
         "a history from a disk. Both give the same figures.",
-        show_default="local where PySpark is not installed or the history is small, otherwise spark",
+        show_default="local without PySpark, for a small history and for a cluster, otherwise spark",
     ),
 ]
 SparkConfig = Annotated[
@@ -161,8 +161,8 @@ def replay_options(
         raise UserError("give either a history or --bootstrap-server")
     if on_disk is not None:
         options.refuse(context, ("command_config", "timeout"), "on a history")
-    if engine == "local":
-        options.refuse(context, ("spark_config",), "with --engine local")
+    if engine == "local" or (engine is None and server is not None):
+        options.refuse(context, ("spark_config",), "without --engine spark")
     config, properties = (given[name] and Path(given[name]) for name in ("command_config", "spark_config"))
     if properties is not None and not properties.is_file():
         raise UserError(f"{properties}: there is no such file")
@@ -209,6 +209,8 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
 
     # The extra `spark` contains the extra `replay`.
     with options.require_extra(command, "spark" if engine == "spark" else "replay", "spark"):
+        if asked.path is None:
+            import confluent_kafka  # noqa: F401
         from kafka_assignors_replay.engine import OBJECTS, Choice
         from kafka_assignors_replay.replay import run_replay
         from kafka_assignors_replay.replay_tables import damage_lines

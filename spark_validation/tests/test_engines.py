@@ -12,7 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors_replay.archive import run
+from kafka_assignors_replay.archive.folder import ArchiveError
 from kafka_assignors_replay.engine import LOCAL_BYTES, Choice, choose_engine
+from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.replaying import replay, replay_on_both_engines
@@ -43,9 +46,6 @@ def test_they_report_the_same_of_records_that_should_not_be_there(
     assert replay_on_both_engines(path, strategies=("sticky",), sample_groups=9).history.records > 0
 
 
-WITHOUT_SPARK = """
-import sys
-for name in ("pyspark", "py4j", "confluent_kafka"):
 def test_they_report_the_same_of_a_history_without_its_damaged_file(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -54,6 +54,9 @@ def test_they_report_the_same_of_a_history_without_its_damaged_file(
     assert group.rebalances - group.replayed_rebalances == 1
 
 
+WITHOUT_SPARK = """
+import sys
+for name in ("pyspark", "py4j", "confluent_kafka"):
     sys.modules[name] = None
 import os
 os.environ.update(JAVA_HOME="/no/such/java", PATH="/nowhere")
@@ -101,6 +104,31 @@ def test_the_engine_fits_the_history(
     monkeypatch.setattr("kafka_assignors_replay.engine._has_session", lambda: False)
     given = replace(ReplayOptions(path=recorded), **options)  # type: ignore[arg-type]
     assert choose_engine(given, wanted) == choice
+
+
+@pytest.mark.parametrize("engine", [None, "spark"])
+def test_a_live_cluster_is_replayed_on_spark_only_if_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str | None
+) -> None:
+    """Executors on other machines cannot read what this one reads from the cluster."""
+
+    def no_cluster(*_: object) -> None:
+        raise ArchiveError("no cluster here")
+
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(run, "run_archive", no_cluster)
+    (tmp_path / "raw" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "raw" / "_delta_log" / "0.json").touch()
+    monkeypatch.chdir(tmp_path)  # where a history of Spark lies, which is not asked for
+    chosen: list[str] = []
+    with pytest.raises(ReplayError, match="no cluster here"):
+        run_replay(
+            ReplayOptions(bootstrap_servers="b:1"),
+            lambda _: None,
+            engine=engine,
+            on_choice=lambda choice: chosen.append(choice.name),
+        )
+    assert chosen == [engine or "local"]
 
 
 def test_a_large_history_is_replayed_on_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
