@@ -201,7 +201,7 @@ def _pauses(given: Iterable[str]) -> PauseModel:
 
 
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
-    """Run a replay for the user's `command`, with progress and the names of damaged files on stderr."""
+    """Run a replay for the user's `command`, with progress, damaged files and warnings on stderr."""
 
     def on_progress(step: Progress) -> None:
         unit = f" {step.unit}" if step.total else ""
@@ -221,7 +221,7 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
         gc.set_threshold(OBJECTS)
         with sigterm_interrupts(), ProgressReport("starting", delay_s=0.5) as progress:
             result = run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
-    for line in damage_lines(result):
+    for line in (*damage_lines(result), *(f"warning: {each}" for each in result.warnings)):
         note(line)
     return result
 

@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 from kafka_assignors_cli import main
 from kafka_assignors_replay import replay_command
 from spark_validation.tests.groups import Log, write_history
+from spark_validation.tests.replaying import folding_here
 from spark_validation.tests.report_sample import HOSTILE, sample
+from spark_validation.tests.test_bad_histories import in_three_files
 from tests.test_cli import refusal
 
 RULE = """
@@ -160,3 +162,35 @@ def test_a_history_is_replayed_under_what_the_policy_names(
     rules = json.loads(verdict.read_text(encoding="utf-8"))["rules"]
     assert [rule["groups"][0]["value"] for rule in rules] == [2, 2]
     assert "1 of 2 rules hold, 1 violated." in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_group_without_rebalances_is_not_judged(tmp_path: Path, policy: Path) -> None:
+    """A group that was stopped before the history begins has one record, of an empty generation."""
+    log = Log().three_generations("payments").generation("stopped", 7)
+    history = write_history(tmp_path / "history", log, {"orders": 4})
+    policy.write_text(RULE.replace('["payments"]', '["*"]'), encoding="utf-8")
+    with folding_here():
+        assert run(history, "--policy", policy, "--engine", "local") == 0
+
+
+@pytest.mark.parametrize(("damaged", "code"), [(True, 2), (False, 0)])
+def test_what_a_damaged_file_had_counts_as_not_replayed(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str], damaged: bool, code: int
+) -> None:
+    history = in_three_files(tmp_path / "history", damaged=damaged)
+    # Of the eight rebalances that are left, one is not replayed.
+    policy.write_text(f"max_not_replayed = 0.3\n{RULE.replace('least', 'recorded')}", encoding="utf-8")
+    with folding_here():
+        assert run(history, "--policy", policy, "--engine", "local", "--skip-corrupt") == code
+    assert ("42% of its rebalances were not replayed" in capsys.readouterr().out) == damaged
+
+
+def test_what_the_figures_leave_out_is_said(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = write_history(tmp_path / "history", Log().three_generations("payments"), {"orders": 4})
+    policy.write_text(RULE.replace("cooperative-sticky", "weighted"), encoding="utf-8")
+    with folding_here():
+        assert run(history, "--policy", policy, "--engine", "local") == 0
+    said = capsys.readouterr().err
+    assert "kafka-assignors: warning: weighted counts partitions here: a history has no weights\n" in said
