@@ -62,3 +62,10 @@ def test_a_difference_is_an_error(folded: Folded, plant: Callable[[GroupSums], N
     plant(found["again"])
     with pytest.raises(ReplayError, match=f"group 'again' differently, {said}"):
         check_sample(engine, work, found.values(), ("again",))
+
+
+def test_a_group_in_which_a_strategy_failed_is_not_folded_again(folded: Folded) -> None:
+    """The strategy may not end, and in another thread than the main one nothing stops it."""
+    _, _, found = folded
+    found["g"].figures["one-step", "range"].fail("StrategyTimeout: no assignment within 60 s")
+    assert sorted(draw(found.values(), 9)) == ["again", "old"]

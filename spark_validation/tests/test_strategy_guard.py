@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -144,6 +145,18 @@ def test_a_strategy_that_misbehaves_has_failed_and_the_others_have_their_figures
         assert verdict.failed > 0
         assert any(failure.startswith(text) for failure in verdict.failures), verdict.failures
         assert all(len(failure) < 1_000 for failure in verdict.failures)
+
+
+def test_a_strategy_that_does_not_end_has_failed_in_any_thread(history: str) -> None:
+    found: list[Verdict] = []
+
+    def run() -> None:
+        found.append(verdicts(history, "local", spec(Endless))["checkout", spec(Endless)])
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(HANG_S)
+    assert [each.failed for each in found] == [1]
 
 
 def test_what_a_strategy_prints_is_not_on_stdout(history: str, capfd: pytest.CaptureFixture[str]) -> None:
