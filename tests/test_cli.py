@@ -14,9 +14,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import typer
 
 import kafka_assignors
 from kafka_assignors_cli import main, options
+from kafka_assignors_cli.app import command_line
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
@@ -340,3 +342,22 @@ def test_an_interrupt_ends_it_with_a_line() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
         assert without_progress(process.stderr.read().decode()) == "kafka-assignors: interrupted\n"
+
+
+def durations() -> list[tuple[str, ...]]:
+    """The command and the name of every option that takes seconds."""
+    group: Any = typer.main.get_command(command_line())
+    todo, found = [((), group)], []
+    while todo:
+        path, command = todo.pop()
+        todo += [((*path, name), each) for name, each in getattr(command, "commands", {}).items()]
+        found += [(*path, each.opts[0]) for each in command.params if each.metavar == "SECONDS"]
+    return found
+
+
+@pytest.mark.parametrize("given", ["nan", "inf", "-inf", "1e999"])
+def test_no_duration_is_endless_or_no_number(given: str) -> None:
+    asked = durations()
+    assert {("watch", "--interval"), ("archive", "--interval"), ("replay", "--strategy-timeout")} <= {*asked}
+    for path in asked:
+        assert f"'{path[-1]}'" in refusal(*path, given)

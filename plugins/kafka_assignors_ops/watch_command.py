@@ -92,7 +92,7 @@ State = Annotated[
         help="Keep the counts here, and go on from there. One file is of one cluster and one process.",
     ),
 ]
-Interval = Annotated[float, _option(metavar="SECONDS", min=0.1, help="The time between two looks.")]
+Interval = Annotated[float, _option(**options.SECONDS, min=0.1, max=1e9, help="The time between two looks.")]
 
 
 def watch(

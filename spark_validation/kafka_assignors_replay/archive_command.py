@@ -58,7 +58,7 @@ def archive(
     interval: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS",
+            **options.SECONDS,
             min=0.0,
             help="The longest time that group records wait for a file. Each file has at least one record.",
         ),

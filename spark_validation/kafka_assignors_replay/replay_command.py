@@ -88,7 +88,7 @@ SparkConfig = Annotated[
 StrategyTimeout = Annotated[
     float,
     _model_option(
-        metavar="SECONDS",
+        **options.SECONDS,
         min=0.001,
         max=1e9,
         help="The longest time that a strategy may take for one rebalance; after it, the strategy has failed "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,16 @@ output_option = functools.partial(typer.Option, rich_help_panel="Output")
 
 TIMEOUT_S = 10.0
 """The default of `--timeout`."""
+
+
+def _require_finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):  # NaN is in every range.
+        raise typer.BadParameter(f"{value} is no duration")
+    return value
+
+
+SECONDS: dict[str, Any] = {"metavar": "SECONDS", "callback": _require_finite}
+"""The arguments of every option that is a duration."""
 
 # ---- options that have no effect
 
@@ -154,7 +165,7 @@ CommandConfig = Annotated[
 Timeout = Annotated[
     float | None,
     cluster_option(
-        metavar="SECONDS",
+        **SECONDS,
         min=0.1,
         max=3600.0,  # of librdkafka
         help="The longest wait for a response of a broker.",
