@@ -80,6 +80,17 @@ def changed_entry(
     return None if same else CatalogueEntry(now, found)
 
 
+MOST_TOPICS = 100_000
+"""The most topics of a group that are remembered: it may read new ones every hour, watched for months."""
+
+
+def forget_unused(known: dict[str, Any], used: Iterable[str]) -> None:
+    """Forget what is `known` of other topics than the `used` ones, if it is too much."""
+    if len(known) > MOST_TOPICS:
+        for each in known.keys() - used:
+            del known[each]
+
+
 _ALWAYS = from_micros(FIRST_MICROS)
 
 

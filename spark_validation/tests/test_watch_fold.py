@@ -11,16 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from kafka_assignors.group import Topic
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Step
 from kafka_assignors_ops.watch.watcher import WatchState, load_state, save_state
-from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay import catalogue
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.history.generations import Record
+from kafka_assignors_replay.history.kip848_records import PartitionMetadata, TopicMetadata
+from kafka_assignors_replay.history.rebalances import Cause
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows
 from kafka_assignors_replay.result import Mode
 from spark_validation.tests.conftest import RECORDED as HISTORY
 from spark_validation.tests.folding import raw_rows, sums_of
-from spark_validation.tests.groups import write_history
+from spark_validation.tests.groups import ALL, Log, member, new_member, topic_id, write_history
 from spark_validation.tests.test_forged_records import forged
 from spark_validation.tests.test_kip848_fold import story
 from spark_validation.tests.test_watch_fleet import records
@@ -145,3 +150,35 @@ def summary(fleet: Fleet) -> FleetSnapshot:
     """The snapshot without the times of the latest generations, which the next run does not get."""
     found = fleet.snapshot(NOW)
     return replace(found, groups=[replace(group, recent=0) for group in found.groups])
+
+
+def other_topics(log: Log, number: int) -> Log:
+    """A generation of a classic group and one of a KIP-848 group, with a topic that no other one has."""
+    topics = {"orders": ALL["orders"], f"job-{number}": (0,)}
+    log.generation("classic", number, member("a", topics, gets=topics))
+    listed = [TopicMetadata(topic_id(name), name, len(each)) for name, each in topics.items()]
+    log.part("kip848", ConsumerGroupRecord.PARTITION_METADATA, PartitionMetadata(tuple(listed)))
+    return log.assigns("kip848", number, {"a": topics}, a=new_member(topics))
+
+
+def test_a_group_that_reads_new_topics_for_months_is_remembered_by_those_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogue, "MOST_TOPICS", 10)
+    log, topics = Log(), Catalogue(())
+    for number in range(1, 100):
+        other_topics(log, number)
+    fleet = Fleet(topics, EVERYTHING)
+    entries = [CatalogueEntry(None, Topic(f"job-{number}", 1)) for number in range(1, 100)]
+    topics.set_entries([CatalogueEntry(None, Topic("orders", 4)), *entries])
+    assert [*fed(fleet, records(log.records))][-1].generations[0][0].is_known
+    classic, kip848 = fleet.groups[b"classic"], fleet.groups[b"kip848"]
+    for known in (classic.causes, kip848.causes):
+        assert len(known._partitions) <= 11
+    assert max(len(kip848.life.epochs._names), len(kip848.life.epochs._partitions)) <= 12
+    # The topic that the groups have read from the start is still known.
+    topics.set_entries([CatalogueEntry(None, Topic("orders", 5)), *entries])
+    more = Log()
+    more.generation("classic", 100, member("a", gets={"orders": range(5)}))
+    (step,) = fed(fleet, records(more.records))
+    assert Cause.PARTITIONS_ADDED in step.generations[0][1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.catalogue import Catalogue, forget_unused
 from kafka_assignors_replay.history.rebalances import Cause, Generation, partitions_of
 
 
@@ -56,6 +56,7 @@ class CauseFinder:
             ):
                 grown = grown or known > 0
                 self._partitions[topic] = count
+        forget_unused(self._partitions, seen)
         return grown
 
 

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from datetime import datetime
 
-from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.catalogue import Catalogue, forget_unused
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMember,
@@ -130,6 +130,8 @@ class EpochFold:
                     if partitions > self._partitions.get(topic, partitions):
                         self._facts[Cause.PARTITIONS_ADDED, topic] = None
                     self._partitions[topic] = partitions
+                forget_unused(self._names, (topic_id for topic_id, _, _ in value.topics))
+                forget_unused(self._partitions, (topic for _, topic, _ in value.topics))
             case ResolvedRegularExpression():
                 if set(self._patterns.get(pattern, ())) != set(value.topics):
                     self._facts[Cause.PATTERN, pattern] = None
