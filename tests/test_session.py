@@ -18,6 +18,7 @@ from compat_tests.scripted.error_codes import ERRORS, UNKNOWN_CODE
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance import MemberState, Settings, events
+from kafka_assignors.rebalance.client import drop_unsent
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, answered, error_of
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Event, Membership, MembershipError
 from kafka_assignors.rebalance.observer import RebalanceObserver
@@ -301,3 +302,13 @@ def test_a_join_that_is_given_up_because_the_member_leaves_ends_when_it_has_left
     client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset()), 0.0)
     session.carry_out(events.SendLeave("a", "it unsubscribed"))
     assert client.done == ["look the coordinator up", "a left", "give the join up"]
+
+
+@pytest.mark.parametrize("raised", [OSError, TypeError, None], ids=["closed", "uvloop", "TLS"])
+def test_a_connection_without_a_socket_is_none_whose_unsent_bytes_are_dropped(raised: Any) -> None:
+    class Socket:
+        def setsockopt(self, *_: object) -> None:
+            raise raised
+
+    for when_closed in (True, False):
+        drop_unsent(Socket() if raised else None, when_closed=when_closed)

@@ -9,7 +9,7 @@ import aiokafka
 import kafka
 import pytest
 
-from compat_tests.scripted.broker import Answer, Closed, Code, Held, Torn
+from compat_tests.scripted.broker import Answer, Closed, Code, Held, Late, Torn
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import TOPIC, User, each_client
 from compat_tests.support.hang_limit import HANG_S
@@ -124,6 +124,22 @@ async def test_the_next_request_waits_for_the_response_and_has_the_newest_offset
     await asyncio.gather(*begun)
     assert committing.written == [10, 30]
     assert committing.callbacks in ([], [10, 20, 30])
+    await committing.must_be_in_order()
+
+
+@pytest.mark.parametrize("first", [Closed(), Late(0)], ids=["closed", "answered"])
+@each_client("aiokafka")
+async def test_a_commit_on_a_connection_that_has_no_socket_any_more_ends_as_any_other(
+    user: User, group: Group, first: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with TLS, whose connection counts as open for a moment after its socket is gone."""
+    await group.until(lambda: group.sent("Heartbeat"))
+    connection = user.client.consumer._coordinator._open_connection()
+    monkeypatch.setattr(connection._writer, "get_extra_info", lambda _: None)
+    group.answer("OffsetCommit", first)
+    committing = Committing(user, group)
+    await (await committing.begin(10))
+    assert committing.written == ([10, 10] if first == Closed() else [10])
     await committing.must_be_in_order()
 
 

@@ -236,5 +236,6 @@ def drop_unsent(connected: Any, *, when_closed: bool) -> None:
     connection. For an OffsetCommit that has no response yet.
     """
     linger = struct.pack("hh" if sys.platform == "win32" else "ii", when_closed, 0)
-    with suppress(OSError, TypeError):  # It is closed already; uvloop has no real socket.
+    # It is closed already, and None with TLS; uvloop has no real socket.
+    with suppress(OSError, AttributeError, TypeError):
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
