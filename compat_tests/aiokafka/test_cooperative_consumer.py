@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from io import BytesIO
 from typing import Any
 
 import aiokafka.client
@@ -19,6 +20,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.listener import WarmUpTask
+from kafka_assignors_aiokafka.cooperative.requests import OffsetFetchRequest_v7
 
 
 class TestConsumer(ConsumerScenarios, in_process.AIOKafkaInProcess):
@@ -160,6 +162,15 @@ async def test_a_topic_that_is_deleted_and_created_again_is_consumed_from_its_be
         await asyncio.to_thread(group.produce, 9)
         await in_process.until(lambda: offsets == [*range(3), *range(9)])
         reading.cancel()
+
+
+def test_the_tags_of_a_later_broker_are_skipped_and_none_are_sent() -> None:
+    request = OffsetFetchRequest_v7(0, "g", [("t", [1], 0)], True, 0)
+    assert request.encode() == b"\0\2g\2\2t\2\0\0\0\1\0\1\0"
+    tags = b"\2\0\3abc\x82\1\1d"  # number, and of each the tag, the length, and the bytes
+    partition = bytes([0, 0, 0, 1, *bytes(7), 5, *bytes(4)]) + b"\2m" + b"\0\0" + tags
+    response = tags + bytes(4) + b"\2" + b"\2t" + b"\2" + partition + tags + bytes(2) + tags
+    assert request.RESPONSE_TYPE.decode(BytesIO(response)).topics == [("t", [(1, 5, "m", 0)])]
 
 
 # ---- other releases of aiokafka

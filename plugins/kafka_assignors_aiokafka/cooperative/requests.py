@@ -43,7 +43,7 @@ from aiokafka.protocol.types import (
     Int64,
     Schema,
     String,
-    TaggedFields,
+    UnsignedVarInt32,
 )
 from aiokafka.util import wait_for
 
@@ -227,8 +227,8 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
         if versions.get(_OFFSET_FETCH, (0, 0))[1] < OffsetFetchRequest_v7.API_VERSION:
             return request
         asked = request.topics if hasattr(request, "topics") else request._partitions
-        topics: list[Any] = [(topic, partitions, {}) for topic, partitions in asked]
-        return OffsetFetchRequest_v7({}, self.group_id, topics, True, {})
+        topics: list[Any] = [(topic, partitions, 0) for topic, partitions in asked]
+        return OffsetFetchRequest_v7(0, self.group_id, topics, True, 0)
 
     def _check_offset_fetch(self, response: Any) -> None:
         """Raise for what aiokafka's code does not know; it judges all other error codes of partitions."""
@@ -452,6 +452,18 @@ class OffsetCommitRequest_v7(_OneVersion):
     )
 
 
+class _Tags(UnsignedVarInt32):  # type: ignore[misc]
+    """The number of tagged fields: 0 in a request. Those of a response are skipped."""
+
+    @classmethod
+    def decode(cls, data: Any) -> int:
+        number = int(super().decode(data))
+        for _ in range(number):
+            super().decode(data)
+            data.read(super().decode(data))
+        return number
+
+
 class _Fields(Schema):  # type: ignore[misc]
     """Fields of which those with the name `_` are read and left out."""
 
@@ -467,11 +479,9 @@ _FETCHED_PARTITION = _Fields(
     ("_", Int32),  # the leader's epoch
     ("metadata", _COMPACT),
     ("error_code", Int16),
-    ("_", TaggedFields),
+    ("_", _Tags),
 )
-_FETCHED_TOPIC = _Fields(
-    ("topic", _COMPACT), ("partitions", CompactArray(_FETCHED_PARTITION)), ("_", TaggedFields)
-)
+_FETCHED_TOPIC = _Fields(("topic", _COMPACT), ("partitions", CompactArray(_FETCHED_PARTITION)), ("_", _Tags))
 
 
 class _OffsetFetchResponse_v7(_Response):  # type: ignore[misc]
@@ -480,11 +490,11 @@ class _OffsetFetchResponse_v7(_Response):  # type: ignore[misc]
     API_KEY = _OFFSET_FETCH
     API_VERSION = 7
     SCHEMA = Schema(
-        ("header_tags", TaggedFields),
+        ("header_tags", _Tags),
         ("throttle_time_ms", Int32),
         ("topics", CompactArray(_FETCHED_TOPIC)),
         ("error_code", Int16),
-        ("tags", TaggedFields),
+        ("tags", _Tags),
     )
 
 
@@ -495,12 +505,12 @@ class OffsetFetchRequest_v7(_OneVersion):
     API_VERSION = 7
     RESPONSE_TYPE = _OffsetFetchResponse_v7
     SCHEMA = Schema(
-        ("header_tags", TaggedFields),
+        ("header_tags", _Tags),
         ("group", _COMPACT),
         (
             "topics",
-            CompactArray(("topic", _COMPACT), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)),
+            CompactArray(("topic", _COMPACT), ("partitions", CompactArray(Int32)), ("tags", _Tags)),
         ),
         ("require_stable", Boolean),
-        ("tags", TaggedFields),
+        ("tags", _Tags),
     )
