@@ -25,7 +25,7 @@ from aiokafka.structs import OffsetAndMetadata
 import kafka_assignors_aiokafka as plugin
 from kafka_assignors.messages import NEVER_ASSIGNED
 from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES
-from kafka_assignors.wire import decode_assignment, decode_member
+from kafka_assignors.wire import decode_member
 from kafka_assignors.wire.consumer_protocol import decode_subscription
 from kafka_assignors_aiokafka import CHECKED, _stock
 from kafka_assignors_aiokafka._stock import topics_of
@@ -68,10 +68,6 @@ MEMBERS = {name: ConsumerProtocolMemberMetadata(3, ["orders"], b"") for name in 
 """What aiokafka decodes of members with the newest version of the protocol."""
 
 
-def assigned(answers: Mapping[str, bytes]) -> dict[str, dict[str, tuple[int, ...]]]:
-    return {name: dict(decode_assignment(answer).partitions) for name, answer in answers.items()}
-
-
 def test_the_installed_aiokafka_can_be_read() -> None:
     assert _stock.members_unreadable() is None
     assert _stock._consumer_unreadable() is None
@@ -100,26 +96,15 @@ UNREADABLE: Mapping[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
-def test_where_the_bytes_of_members_cannot_be_read_a_cooperative_strategy_is_refused_before_it_joins(
+def test_where_the_bytes_of_members_cannot_be_read_an_assignor_is_refused_before_it_joins(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function, why = UNREADABLE[what]
     monkeypatch.setattr(GroupCoordinator, "_perform_assignment", function)
-    for name in ("cooperative-sticky", "rack-aware-sticky", "standby"):
-        with pytest.raises(RuntimeError, match=f"'{name}' has a cooperative protocol.*{why}") as refused:
+    for name in ("range", "sticky", "cooperative-sticky", "standby"):
+        with pytest.raises(RuntimeError, match=f"does not let an assignor read them: .*{why}") as refused:
             ASSIGNORS[name]().metadata(["orders"])
         assert "Use CooperativeAIOKafkaConsumer" in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
-def test_where_the_bytes_of_members_cannot_be_read_an_eager_strategy_assigns_from_what_is_decoded(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(GroupCoordinator, "_perform_assignment", UNREADABLE["renamed"][0])
-    assignor = ASSIGNORS[name]()
-    assert decode_subscription(assignor.metadata(["orders"])).topics == ("orders",)
-    shares = assigned(assignor.assign(cluster(), MEMBERS))
-    assert sorted(len(share["orders"]) for share in shares.values()) == [1, 2]
 
 
 def test_a_function_that_another_package_has_wrapped_is_read_all_the_same(

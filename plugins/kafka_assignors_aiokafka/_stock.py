@@ -32,8 +32,6 @@ from kafka_assignors.group import NO_GENERATION, Topic
 from kafka_assignors.installed_client import code_of, installed_release, require_attributes, variables_of
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.messages import JoinedMember, topics_from
-from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors.wire import Subscription, encode_subscription
 
 _OURS = "CooperativeAIOKafkaConsumer"
 
@@ -142,13 +140,9 @@ def assign(
 ) -> Mapping[str, bytes]:
     """The bytes of every member's assignment, from the bytes that the members joined with.
 
-    What aiokafka has decoded (`members`) lacks what members hold, racks and instance ids: a strategy that is
-    eager alone assigns from it where the installed aiokafka has no bytes to read.
+    What aiokafka has decoded (`members`) lacks what members hold, racks and instance ids.
     """
-    if members_unreadable() and not _is_cooperative(one):
-        joined, generation = _decoded(members), None
-    else:
-        joined, generation = members_to_assign()
+    joined, generation = members_to_assign()
     decoded = one.read_members(joined)
     try:
         topics = topics_of(cluster, decoded.topics)
@@ -161,38 +155,22 @@ def assign(
         raise
 
 
-def _decoded(members: Mapping[str, ConsumerProtocolMemberMetadata]) -> list[JoinedMember]:
-    """The fields of version 0, which are all that aiokafka decodes, of members of any version."""
-    return [
-        JoinedMember(
-            id, None, encode_subscription(Subscription(0, (*member.subscription,), member.user_data or b""))
-        )
-        for id, member in members.items()
-    ]
-
-
 def topics_of(cluster: ClusterMetadata, names: Iterable[str]) -> list[Topic]:
     """The named topics, without those that aiokafka has no metadata of."""
     racks = {broker.nodeId: broker.rack for broker in cluster.brokers() if broker.rack}
     return topics_from(cluster._partitions, racks, attrgetter("replicas"), names)
 
 
-def _is_cooperative(one: Assignor) -> bool:
-    return RebalanceProtocol.COOPERATIVE in one.strategy.protocols
-
-
 def _require_stock(assignors: Sequence[Any]) -> None:
     """TypeError, ValueError or RuntimeError for assignors that AIOKafkaConsumer cannot run."""
     require_unique_names(one.name for one in assignors)
     require_eager(assignors, _OURS)
-    missing = members_unreadable()
-    for one in assignors:
-        if isinstance(one, type) and issubclass(one, Assignor):
-            raise TypeError(CLASS_GIVEN)
-        if missing and isinstance(one, Assignor) and _is_cooperative(one):
-            raise RuntimeError(
-                f"strategy {one.name!r} has a cooperative protocol, so its leader must know which partitions "
-                f"members hold, and aiokafka {installed_release('aiokafka', 'aiokafka')} does not let an "
-                f"assignor read that: {missing}. Use {_OURS}, or a strategy that is eager alone, such as "
-                "StickyAssignor()"
-            )
+    if any(isinstance(one, type) and issubclass(one, Assignor) for one in assignors):
+        raise TypeError(CLASS_GIVEN)
+    if missing := members_unreadable():
+        raise RuntimeError(
+            "the leader must know the bytes that members join with, and aiokafka "
+            f"{installed_release('aiokafka', 'aiokafka')} does not let an assignor read them: {missing}. "
+            f"Use {_OURS}, or install a release that assignors work with, "
+            "pip install 'kafka-assignors[aiokafka]'"
+        )
