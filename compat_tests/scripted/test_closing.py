@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -14,11 +15,18 @@ import aiokafka
 import kafka
 import pytest
 
-from compat_tests.scripted.broker import Code, Held, Never
+from compat_tests.scripted.broker import Code, Held, Never, broker_in_thread
 from compat_tests.scripted.model import Group
-from compat_tests.scripted.users import TOPIC, AioListener, KafkaPythonListener, User, each_client
+from compat_tests.scripted.users import (
+    TOPIC,
+    AioListener,
+    KafkaPythonListener,
+    User,
+    each_client,
+    settings_of,
+)
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
-from kafka_assignors.rebalance import session, warm_ups
+from kafka_assignors.rebalance import lease, session, warm_ups
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -244,6 +252,68 @@ async def test_a_close_during_a_lookup_logs_no_failure(
     before = warnings_of(group)
     await user.close()
     assert warnings_of(group) == before
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("has_lease", [True, False], ids=["lease", "no lease"])
+@each_client("aiokafka", of_group={"peer_leads": True}, session_timeout_ms=1500)
+async def test_a_consumer_whose_tasks_are_cancelled_before_a_revocation_tells_its_listener_when_it_stops(
+    user: User, group: Group, turns: int, has_lease: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `asyncio.run` cancels them, `turns` of the loop after the assignment has come."""
+    coordinator = user.client.consumer._coordinator
+    assigned, beats = asyncio.Event(), asyncio.Event()
+    began_at, passed = lease.clock(), 0.0
+    monkeypatch.setattr(lease, "clock", lambda: began_at + passed)
+    user.polls.clear()
+    await group.until(lambda: group.sent("Heartbeat"))
+    since, group.assigned = len(group.requests), UNITS[0]
+    group.answer("Heartbeat", Held(beats), times=math.inf)
+    group.answer("SyncGroup", Held(assigned))
+    assert await user.call("enforce_rebalance") == "ok"
+    await group.until(lambda: group.sent("SyncGroup", since=since))
+    passed = 0.0 if has_lease else 10.0
+    assigned.set()
+    while coordinator.member.call is None:
+        await asyncio.sleep(0)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    cancel_tasks_of_consumer()
+    beats.set()
+    await user.close()
+    revoked = [number for what, numbers in user.told if what == "revoked" for number in numbers]
+    assert sorted(revoked) == [0, 1, 2, 3]
+    assert group.sent("LeaveGroup")
+
+
+def cancel_tasks_of_consumer() -> None:
+    for task in asyncio.all_tasks():
+        if "compat_tests" not in task.get_coro().cr_code.co_filename:  # type: ignore[union-attr]
+            task.cancel()
+
+
+def test_a_consumer_stops_also_when_its_listener_ends_the_process() -> None:
+    """The handler of a signal may raise SystemExit anywhere."""
+
+    async def told(what: str, _: object) -> None:
+        if what == "assigned":
+            raise SystemExit
+
+    async def consume() -> None:
+        consumer = CooperativeAIOKafkaConsumer(**settings_of(broker, group, session_timeout_ms=1500))
+        await consumer.start()
+        consumer.subscribe([TOPIC], listener=AioListener(told))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            async with hang_limit(SOON_S):
+                await consumer.stop()
+
+    with broker_in_thread() as broker:
+        group = broker.group("closing", {TOPIC: 4})
+        with pytest.raises(SystemExit):
+            asyncio.run(consume())
+        assert group.sent("LeaveGroup")
 
 
 @pytest.mark.parametrize("requests", [1, 2, 3])

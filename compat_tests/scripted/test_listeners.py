@@ -26,6 +26,7 @@ from compat_tests.scripted.users import (
     settings_of,
 )
 from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors.rebalance import lease
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -300,6 +301,25 @@ def test_a_process_that_wakes_after_its_lease_asks_before_it_tells_the_listener(
         last = ("lost", 4, False) if removed else ("revoked", 2, True)
         assert told[:2] == [("assigned", 4, True), last]
         assert broker.unexpected == []
+
+
+@pytest.mark.parametrize("readings", range(4))
+@each_client("aiokafka", of_group=PEER_LEADS)
+async def test_a_lease_that_ends_after_any_reading_of_the_clock_only_delays_a_revocation(
+    user: User, group: Group, readings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator, left, began_at = user.client.consumer._coordinator, [readings], lease.clock()
+
+    def clock() -> float:
+        if (call := coordinator.member.call) is not None and call.is_revocation and not call.is_running:
+            left[0] -= 1
+        return began_at + (2 * coordinator.member.settings.session_timeout if left[0] < 0 else 0)
+
+    monkeypatch.setattr(lease, "clock", clock)
+    revoke(group, 0, 1)
+    await group.until(lambda: "revoked" in user.listened)
+    assert await user.consumes(4)
+    assert user.told[:2] == [("assigned", [0, 1, 2, 3]), ("revoked", [2, 3])]
 
 
 # ---- commits around a revocation

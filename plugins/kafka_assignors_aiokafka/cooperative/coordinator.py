@@ -98,8 +98,8 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     # ---- the machine
 
-    def handle(self, event: events.Event) -> None:
-        before, now = self._member, lease.clock()
+    def handle(self, event: events.Event, now: float | None = None) -> None:
+        before, now = self._member, lease.clock() if now is None else now
         self._member, actions = before.handle(event, now)
         self._session.observers.stepped(before, event, self._member, actions, now)
         # Attributes of aiokafka, for aiokafka's methods.
@@ -143,7 +143,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             case events.Install(partitions):
                 self._install(partitions)
             case events.CallDue():
-                self.spawn(self._listener_calls.start(action))
+                self._listener_calls.start(action)
             case events.Revoke() | events.Lose() | events.Announce():
                 self._listener_calls.begins(action)
             case events.Fail(reason):
@@ -404,6 +404,7 @@ class CooperativeCoordinator(WatchingCoordinator):
                     await self._commit_what_is_never_revoked()
                     self._listener_calls.close()
                     self.handle(events.CloseRequested())
+                self._listener_calls.go_on()
                 await self.until(lambda: self._is_broken or self._member.phase is Phase.CLOSED)
                 # After an unexpected error the machine may never close: hence the timeout.
                 closed = self.until(lambda: self._member.phase is Phase.CLOSED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +47,7 @@ class ListenerCalls:
         self._told: Any = None
         """The listener that was told of all owned partitions."""
         self._call = _Call(None)
+        self._reporting: asyncio.Future[None]
         self._is_closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -61,14 +61,28 @@ class ListenerCalls:
         if not self._is_closing.done():
             self._is_closing.set_result(None)
 
-    def start(self, due: events.CallDue) -> Coroutine[Any, Any, None]:
-        """Start the call that is due; the returned coroutine waits for its end, and reports it.
+    def start(self, due: events.CallDue) -> None:
+        """Start the call that is due, and a task that waits for its end, and reports it.
 
-        The call starts before the tasks that the same event has woken, so that `start` returns after the
-        listener has been called.
+        The call starts before the tasks that the same event has woken, so that `start` of the consumer
+        returns after the listener has been called.
         """
         call = self._call = _Call(self._subscription.listener)
-        return self._until_reported(call, asyncio.ensure_future(self._carry_out(call, due)))
+        calling = asyncio.ensure_future(self._carry_out(call, due))
+        self._reporting = self._coordinator.spawn(self._until_reported(call, calling))
+
+    def go_on(self) -> None:
+        """End the call that is running, or start the one that is due, if its task was cancelled.
+
+        `asyncio.run` cancels all tasks before a `finally` of the user stops the consumer.
+        """
+        call = self._coordinator.member.call
+        if call is None or not self._reporting.done():
+            return
+        if call.is_running:
+            self._coordinator.handle(events.ListenerReturned())
+        else:
+            self.start(call.due)
 
     def begins(self, asked: events.CallListener) -> None:
         """The machine has handed out what the listener is told."""
@@ -82,22 +96,27 @@ class ListenerCalls:
         pending = coordinator.member.call
         if pending is not None and isinstance(pending.asked, events.Announce):
             await self._session.warm_ups.over(self._announced(call, pending.asked))
-        await coordinator.until(lambda: coordinator.member.may_call(lease.clock()))
-        coordinator.handle(events.AboutToCall())  # Nothing may wait between this and the listener's method.
+        await coordinator.until(self._begin)  # Nothing may wait between this and the listener's method.
         if call.asked is not None:
             await self._tell(call)
+
+    def _begin(self) -> bool:
+        """Begin the call that is due if it may begin; whether it did."""
+        coordinator, now = self._coordinator, lease.clock()  # Between two readings a lease may end.
+        if may_call := coordinator.member.may_call(now):
+            coordinator.handle(events.AboutToCall(), now)
+        return may_call
 
     def _announced(self, call: _Call, asked: events.Announce) -> events.Partitions:
         """The partitions to announce: to a listener that was told of none yet, all that the member owns."""
         return asked.partitions if call.listener is self._told else self._coordinator.member.owned
 
     async def _until_reported(self, call: _Call, calling: asyncio.Future[None]) -> None:
-        coordinator = self._coordinator
         await self._until_returned(call, calling)
-        if call.asked is None and coordinator.member.may_call(lease.clock()):
-            coordinator.handle(events.AboutToCall())  # It failed before it began.
+        if call.asked is None:
+            self._begin()  # It failed before it began. If it may not begin, `go_on` starts it again.
         if call.asked is not None:
-            coordinator.handle(events.ListenerReturned())
+            self._coordinator.handle(events.ListenerReturned())
 
     async def tell_lost(self, partitions: events.Partitions) -> None:
         """Call the listener for lost partitions when the machine cannot ask for it any more."""
