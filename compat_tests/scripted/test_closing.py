@@ -119,6 +119,36 @@ async def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_memb
     assert warnings_of(group) == []
 
 
+@each_client("kafka-python", consumes=0)
+async def test_an_interrupt_before_the_listener_is_called_leaves_no_call_that_a_close_would_wait_for(
+    user: User, group: Group
+) -> None:
+    calls: list[str] = []
+
+    def run() -> None:
+        consumer.subscribe([TOPIC], listener=KafkaPythonListener(lambda what, _: calls.append(what)))
+        listener_calls._begin = begin_and_interrupt
+        with pytest.raises(KeyboardInterrupt):
+            poll_for_ever()
+        consumer.close()
+
+    def poll_for_ever() -> None:
+        while True:
+            consumer.poll(timeout_ms=100)
+
+    def begin_and_interrupt() -> None:
+        listener_calls._begin = begin
+        assert begin() is not None
+        raise KeyboardInterrupt
+
+    consumer = await user.client.constructed()
+    listener_calls = consumer._coordinator.listener_calls
+    begin = listener_calls._begin
+    await asyncio.to_thread(run)
+    assert calls == ["revoked"]
+    assert len(group.sent("LeaveGroup")) == 1
+
+
 @each_client(consumes=0)
 async def test_a_listener_that_assigns_partitions_by_hand_leaves_the_group_and_keeps_them(
     user: User, group: Group, client: str

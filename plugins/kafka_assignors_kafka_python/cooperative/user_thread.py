@@ -79,7 +79,9 @@ class ListenerCalls:
 
     def _returned(self) -> None:
         self._asked = None
-        self._coordinator.handle(events.ListenerReturned())
+        call = self._coordinator.member.call
+        if call is not None and call.is_running:
+            self._coordinator.handle(events.ListenerReturned())
 
     # ---- on the user's thread
 
@@ -97,12 +99,10 @@ class ListenerCalls:
                 return
             if self._is_warming() and not is_committed:
                 return
-            asked = self._coordinator.on_io_thread(self._begin)
-            if asked is None:
-                continue
-            self._is_under_way, self._thread = True, threading.current_thread()
-            try:
-                self._tell(asked)
+            try:  # An interrupt may come at any moment.
+                self._is_under_way, self._thread = True, threading.current_thread()
+                if (asked := self._coordinator.on_io_thread(self._begin)) is not None:
+                    self._tell(asked)
             finally:
                 self.end_if_under_way()
 
