@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove
 from kafka.errors import KafkaError
+from kafka.net.selector import NetworkSelector
 from kafka.structs import MemberState
 
 from compat_tests.kafka_python.in_process import PROGRAM, Listener, committed, consuming, of
 from compat_tests.scenarios.in_process import joining, polling_until, read_first, share
 from compat_tests.support.group_of_members import GroupOfMembers
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, wait_for
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative import transactions
@@ -73,6 +76,32 @@ def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
         assert consumer.committed(tp) == MOST_OPEN - 1
         consumer.commit_async(committed({tp: 8}))
         polling_until(lambda: consumer.committed(tp) == 8, consumer)
+
+
+def test_the_io_thread_alone_ends_commits_also_those_that_end_before_they_have_begun() -> None:
+    """Two threads that end them would call a callback twice, or never."""
+
+    class Completed(deque[Any]):
+        def append(self, completed: Any) -> None:
+            super().append((threading.current_thread(), *completed))
+
+    def ended(*arguments: Any) -> Any:
+        future = net.call_soon_with_future(*arguments)
+        wait_for("the end of the commit", lambda: future.is_done)
+        return future
+
+    async def commit(*_: object) -> None:
+        pass
+
+    net, completed = NetworkSelector(), Completed()
+    net.start()
+    config = {"request_timeout_ms": 1000}
+    coordinator: Any = SimpleNamespace(completed_offset_commits=completed, config=config, start=ended)
+    commits = transactions.AsyncCommits(coordinator, SimpleNamespace(commit=commit))  # type: ignore[arg-type]
+    for name in ("first", "second"):
+        commits.start({}, name)  # type: ignore[arg-type]
+    assert [*completed] == [(net._io_thread, name, {}, None) for name in ("first", "second")]
+    net.stop()
 
 
 # ---- consume, transform, produce: transactions that commit while members join and leave

@@ -20,7 +20,10 @@ SOON_S = 0.5
 
 
 class Committing:
-    """A user that commits offsets of partition 0, and goes on before they are answered."""
+    """A user that commits offsets of partition 0, and goes on before they are answered.
+
+    It reuses its dict of offsets for something else meanwhile.
+    """
 
     def __init__(self, user: User, group: Group) -> None:
         self.user, self.group = user, group
@@ -42,20 +45,26 @@ class Committing:
     async def begin(self, offset: int) -> asyncio.Future[Any]:
         """Begin a commit, without waiting for it."""
         tp = self.user.partition(TOPIC, 0)
+        offsets: dict[Any, Any] = {tp: offset}
         if self._is_aiokafka:
-            committing = asyncio.ensure_future(self.user.client.consumer.commit({tp: offset}))
+            committing = asyncio.ensure_future(self.user.client.consumer.commit(offsets))
             await asyncio.sleep(0)
+            offsets.clear()
             return committing
         ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def end(offsets: Any, outcome: Any) -> None:
-            self.callbacks.append(offset)
+            self.callbacks.append(offsets[tp].offset)
             error = outcome if isinstance(outcome, Exception) else None
             set_it = ended.set_result if error is None else ended.set_exception
             self.user.loop.call_soon_threadsafe(set_it, error)
 
-        offsets = {tp: kafka.OffsetAndMetadata(offset, "", -1)}
-        await self.user.client.call("commit_async", offsets, end)
+        def commit() -> None:
+            offsets[tp] = kafka.OffsetAndMetadata(offset, "", -1)
+            self.user.client.consumer.commit_async(offsets, end)
+            offsets.clear()
+
+        await self.user.client._run(commit)  # type: ignore[attr-defined]
         return ended
 
     async def commit_too_long(self, offset: int) -> None:

@@ -309,7 +309,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         if not self._subscription.partitions_auto_assigned():
             super().commit_offsets_sync(offsets, timeout_ms=timeout_ms)
             return
-        require_offsets(offsets)
+        offsets = require_offsets(offsets)
         self._invoke_completed_offset_commit_callbacks()
         longest_ms: float = self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms
         self._net.run(self._session.commits.commit, offsets, longest_ms / 1000)

@@ -54,14 +54,14 @@ class AsyncCommits:
         self._coordinator = coordinator
         self._commits = commits
         self._begun: deque[_Begun] = deque()
-        """The user's thread alone appends, and the I/O thread alone takes."""
+        """The user's thread alone appends. The I/O thread alone takes, so each callback is called once."""
 
     def start(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Callable[..., Any]) -> Any:
         """Begin a commit on the user's thread: a future, and `callback(offsets, outcome)` in a later poll.
 
         The outcome is TooManyCommitsError if the user begins commits faster than the coordinator answers.
         """
-        require_offsets(offsets)
+        offsets = require_offsets(offsets)
         coordinator = self._coordinator
         completed = coordinator.completed_offset_commits
         if len(self._begun) >= MOST_OPEN:
@@ -71,16 +71,21 @@ class AsyncCommits:
             completed.append((callback, offsets, refused))
             return Future().failure(refused)
         self._begun.append(begun := _Begun(callback, offsets))
-        timeout_s = coordinator.config["request_timeout_ms"] / 1000
-        committing = coordinator.start(self._commits.commit, offsets, timeout_s)
+        return coordinator.start(self._commit, begun)
 
-        def end(outcome: object) -> None:
-            begun.outcome = outcome
+    async def _commit(self, begun: _Begun) -> None:
+        timeout_s = self._coordinator.config["request_timeout_ms"] / 1000
+        try:
+            await self._commits.commit(begun.offsets, timeout_s)
+            begun.outcome = None
+        except BaseException as error:
+            begun.outcome = error
+            raise
+        finally:
             while self._begun and (first := self._begun[0]).outcome is not _OPEN:
                 self._begun.popleft()
-                completed.append((first.callback, first.offsets, first.outcome))
-
-        return committing.add_both(end)
+                callback = first.callback, first.offsets, first.outcome
+                self._coordinator.completed_offset_commits.append(callback)
 
 
 _OPEN = object()
@@ -96,15 +101,19 @@ class _Begun:
     outcome: object = _OPEN
 
 
-def require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """TypeError for offsets of other types, as in kafka-python."""
+def require_offsets(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """A copy, since the user may change the dict meanwhile; TypeError for offsets of other types."""
     if not isinstance(offsets, dict):
         raise TypeError(f"offsets must be a dict {{TopicPartition: OffsetAndMetadata}}, not {offsets!r}")
-    for tp, offset in offsets.items():
+    copied = dict(offsets)
+    for tp, offset in copied.items():
         if not isinstance(tp, TopicPartition) or not isinstance(offset, OffsetAndMetadata):
             raise TypeError(
                 f"offsets must be {{TopicPartition: OffsetAndMetadata}}, not {{{tp!r}: {offset!r}}}"
             )
+    return copied
 
 
 class JoinHold:
