@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.errors import KafkaConfigurationError, KafkaError
+from kafka.future import Future
 
 from compat_tests.kafka_python import in_process
 from compat_tests.scenarios.in_process import (
@@ -25,6 +29,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_kafka_python.cooperative.fetching import CooperativeFetcher, CooperativeSubscriptionState
 from kafka_assignors_kafka_python.cooperative.inside import require_inside
 from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser
 
@@ -209,7 +214,44 @@ def test_an_error_of_the_same_source_takes_the_place_of_one_that_was_not_raised(
     with pytest.raises(KafkaError, match="999"):
         errors.raise_next()
     errors.raise_next()
-    assert all(one.is_done for one in raised)
+
+
+# ---- what both threads change
+
+
+@contextlib.contextmanager
+def beside(changes: Callable[[int], object], times: int) -> Iterator[threading.Thread]:
+    """Another thread calls `changes` with 0, 1, 2 …"""
+    thread = threading.Thread(target=lambda: [changes(number) for number in range(times)])
+    thread.start()
+    yield thread
+    thread.join(HANG_S)
+
+
+def test_topics_of_the_group_are_read_while_the_other_thread_adds_some(impatient_threads: None) -> None:
+    state = CooperativeSubscriptionState("earliest")
+    topics = [f"topic-{number}" for number in range(300)]
+    state.subscribe(topics)
+    with beside(lambda number: state.subscribe([*topics, f"added-{number}"]), 500) as adding:
+        while adding.is_alive():
+            assert sum(topic.startswith("topic") for topic in state.group_subscription()) == 300
+
+
+def test_fetches_are_answered_while_records_of_old_logs_are_dropped(impatient_threads: None) -> None:
+    old, fetcher = TopicPartition("old", 0), object.__new__(CooperativeFetcher)
+    fetches = fetcher._completed_fetches = collections.deque()
+    fetcher._recreated = {old: [Future()]}
+    fetcher._paused_completed_fetches = fetcher._paused_partition_records = {}
+    fetcher._next_partition_records = None
+
+    def answer(number: int) -> None:
+        fetches.append(SimpleNamespace(topic_partition=TopicPartition("new", number)))
+
+    with beside(answer, 3000) as answering:
+        while answering.is_alive():
+            fetches.append(SimpleNamespace(topic_partition=old))
+            fetcher._drop_records_of_old_logs()
+    assert [fetch.topic_partition.partition for fetch in fetches] == [*range(3000)]
 
 
 # ---- settings

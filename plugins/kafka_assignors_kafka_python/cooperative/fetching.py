@@ -125,6 +125,10 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
         with self._lock:
             return {tp for tp, state in self.assignment.items() if state.awaiting_validation}
 
+    def group_subscription(self) -> set[str]:
+        with self._lock:  # Both threads change it, and iterate over what this returns.
+            return set(super().group_subscription())
+
     # A join begins or ends on the I/O thread. By then the user's thread may have unsubscribed.
 
     def reset_group_subscription(self) -> None:
@@ -292,7 +296,7 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
     def _drop_records_of_old_logs(self) -> None:
         """Drop what was fetched of the old logs of recreated topics; what is of the new ones comes again."""
         for tp, fetches in list(self._recreated.items()):
-            for fetch in [each for each in self._completed_fetches if each.topic_partition == tp]:
+            for fetch in [each for each in self._completed_fetches.copy() if each.topic_partition == tp]:
                 self._completed_fetches.remove(fetch)
             if (records := self._next_partition_records) and records.topic_partition == tp:
                 records.drain()
@@ -387,7 +391,3 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         is_waiting = self._under_way or (self._reset_task is not None and not self._reset_task.is_done)
         self._fetch_futures = deque([self._next_wakeup()] if is_waiting else ())
         return sent
-
-    def in_flight_fetches(self) -> bool:
-        """Whether a fetch has not been answered."""
-        return any(not fetch.is_done for fetch in self._under_way)

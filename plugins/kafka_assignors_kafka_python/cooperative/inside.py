@@ -13,7 +13,7 @@ before they are used; network, cluster metadata and requests are its own. Beside
                             set_validation_pending, validation_failed; read: the group's topics,
                             _user_assignment (the partitions that are assigned by hand)
     TopicPartitionState     extended: is_fetchable (asked before each fetch and each delivery); position
-    Fetcher                 in_flight_fetches (replaced), _subscriptions
+    Fetcher                 _subscriptions
     KafkaConnectionManager  send(node_id=…, request_timeout_ms=…), close, get_connection
     KafkaConnection         connected, paused, _reauth, send_request (a commit goes to the open connection)
     KafkaTCPTransport       _close (without the pending writes), _sock, is_closing, last_read
