@@ -49,8 +49,9 @@ class RebalanceObserver:
 
     The methods are plain functions with keyword arguments alone, so that later releases can add arguments:
     end yours with `**_`. They are called in the order of the events, by the thread on which these happen: the
-    event loop of aiokafka; the I/O thread of kafka-python, but its user's thread for `assigned`, `revoked`
-    and `lost`. The consumer waits for each call, so a method must not block. Times are in seconds.
+    event loop of aiokafka; the I/O thread of kafka-python, but its user's thread for `revoked` and `lost`,
+    and with a listener for `assigned`. The consumer waits for each call, so a method must not block. Times
+    are in seconds.
     """
 
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
