@@ -53,6 +53,7 @@ class Client:
     offered: list[bytes] = field(default_factory=list)
     retries_commits: bool = True
     warms: bool = False
+    user_was_told: bool = True
     while_it_leaves: Callable[[], None] = lambda: None
 
     @property
@@ -113,8 +114,7 @@ class Client:
     def stop_leading(self) -> None:
         pass
 
-    async def raise_to_user(self, error: Exception) -> None:
-        await Pause()
+    def raise_to_user(self, error: Exception) -> None:
         self.done.append(f"tell the user: {error}")
 
 

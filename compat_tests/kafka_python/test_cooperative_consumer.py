@@ -209,8 +209,9 @@ def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(ka
 
 
 def test_an_error_of_the_same_source_takes_the_place_of_one_that_was_not_raised() -> None:
-    errors = ErrorsOfUser(lambda: None, lambda function, *arguments: function(*arguments))
-    raised = [errors.raise_in_poll(KafkaError(number)) for number in range(1000)]
+    errors = ErrorsOfUser(lambda: None)
+    for number in range(1000):
+        errors.raise_in_poll(KafkaError(number))
     with pytest.raises(KafkaError, match="999"):
         errors.raise_next()
     errors.raise_next()

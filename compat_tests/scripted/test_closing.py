@@ -403,7 +403,7 @@ async def test_a_lookup_that_has_failed_leaves_alone_what_looks_up_for_the_next_
     group.answer("OffsetFetch", Code(GROUP_AUTHORIZATION_FAILED))
     await consumer.start()
     consumer.subscribe([TOPIC])
-    while consumer._coordinator._user_called is None:
+    while consumer._coordinator.user_was_told:
         await asyncio.sleep(0.01)
     consumer.unsubscribe()
     consumer.assign([aiokafka.TopicPartition(TOPIC, 0)])

@@ -82,6 +82,7 @@ class User:
         self.released = asyncio.Event()
         self.polls = asyncio.Event()
         self.polls.set()
+        self._rests = asyncio.Event()
         self.is_closed = False
         self.client: _AioClient | _KafkaPythonClient = CLIENTS[client](self)
         self._polling: asyncio.Task[None] | None = None
@@ -94,7 +95,9 @@ class User:
 
     async def _poll(self) -> None:
         while True:
+            self._rests.set()
             await self.polls.wait()
+            self._rests.clear()
             try:
                 records = await self.client.poll()
             except Exception as error:
@@ -104,6 +107,11 @@ class User:
             else:
                 self.delivered += sum(map(len, records.values()))
             self.group.changed()
+
+    async def rest(self) -> None:
+        """Poll no more; returns when no poll is under way."""
+        self.polls.clear()
+        await self._rests.wait()
 
     @property
     def is_fatal(self) -> bool:

@@ -70,7 +70,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         self._assignment = CooperativeAssignment()
         self._changed = asyncio.Event()
         self._actions_under_way: set[asyncio.Task[None]] = set()
-        self._user_called: asyncio.Future[None] | None = None
+        self._user_called = False
         self._is_installed = self._is_broken = False
         super().__init__(client, subscription, **settings)
         self._session = Session(
@@ -251,23 +251,17 @@ class CooperativeCoordinator(WatchingCoordinator):
         """Raise the user's pending error; each call for records begins with it."""
         if self._member.poll_interval_exceeded:
             self.handle(events.PollIntervalChecked(lease.clock()))
-        if self._user_called is not None:
-            self._user_called.set_result(None)
-            self._user_called = None
+        self._user_called = True
         if (error := self._subscription.take_error()) is not None:
             raise error
 
-    async def raise_to_user(self, error: Exception) -> None:
-        """Raise an error as `_subscription.tell` does, and wait for the next call of the user.
-
-        By then the user may have corrected the cause.
-        """
+    def raise_to_user(self, error: Exception) -> None:
+        self._user_called = False
         self._subscription.tell(error)
-        if self._member.closing:  # No call comes any more.
-            return
-        if self._user_called is None:
-            self._user_called = asyncio.get_running_loop().create_future()
-        await asyncio.wait([self._user_called, self._closing], return_when=asyncio.FIRST_COMPLETED)
+
+    @property
+    def user_was_told(self) -> bool:
+        return self._user_called or self._member.closing
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
         if error is not None:
@@ -285,8 +279,7 @@ class CooperativeCoordinator(WatchingCoordinator):
                 await self._begin_join_if_due()
                 await self._raise_from_refresh_task()
             except Exception as error:
-                await self.raise_to_user(self._session.log_and_wrap("a join could not begin", error))
-                await self.back_off()
+                await self._session.tell_user(self._session.log_and_wrap("a join could not begin", error))
                 self._changed.set()
             await self._changed.wait()
 
@@ -305,7 +298,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             if self._subscription.subscribed_pattern:
                 await self._client.force_metadata_update()
         except Errors.KafkaError as error:
-            await self.raise_to_user(error)
+            await self._session.tell_user(error)
             self._changed.set()
             return
         if self._is_join_due and self.coordinator_id is not None:
@@ -320,7 +313,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         task = self._commit_refresh_task
         if task is None or not task.done() or task.cancelled() or task.exception() is None:
             return
-        await self.raise_to_user(task.exception())
+        await self._session.tell_user(task.exception())
         if self._commit_refresh_task is not task:  # The user has assigned partitions meanwhile.
             return
         self._commit_refresh_task = None

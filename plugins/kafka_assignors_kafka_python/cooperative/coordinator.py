@@ -89,7 +89,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         self._subscription.may_deliver = self._may_deliver
         self._subscription.topic_id = self._cluster.topic_id
         fetcher.on_recreated = lambda partitions: self.handle(events.TopicsRecreated(partitions))
-        self.told = ErrorsOfUser(fetcher.wake, self.start)
+        self.told = ErrorsOfUser(fetcher.wake)
         self._session = Session(
             self,
             self._assignors.values(),
@@ -357,11 +357,10 @@ class CooperativeCoordinator(WatchingCoordinator):
                 if error.retriable:
                     await self.back_off()
                 else:
-                    await self.told.raise_in_poll(error)
+                    await self._session.tell_user(error)
                 self._join_wanted.notify()
             except Exception as error:
-                await self.told.raise_in_poll(self._session.log_and_wrap("a join could not begin", error))
-                await self.back_off()
+                await self._session.tell_user(self._session.log_and_wrap("a join could not begin", error))
                 self._join_wanted.notify()
 
     async def _begin_join_if_due(self) -> None:
@@ -377,15 +376,22 @@ class CooperativeCoordinator(WatchingCoordinator):
     @property
     def _is_join_due(self) -> bool:
         # A join that the machine has given up may still be unanswered. The next one waits for its end.
-        return self._member.must_join and self._session.joins_are_answered and not self.hold.is_held
+        # For a commit that met a rebalance, the user may be waiting, and thus cannot end the hold.
+        is_held = self.hold.is_held and not self._member.commits.met_rebalance
+        return self._member.must_join and self._session.joins_are_answered and not is_held
 
     # ---- calls of the session
 
     def seconds_since_poll(self) -> float:
         return time.monotonic() - self._polled_at
 
-    async def raise_to_user(self, error: Exception) -> None:
-        await self.told.raise_in_poll(error)
+    def raise_to_user(self, error: Exception) -> None:
+        self.told.raise_in_poll(error)
+
+    @property
+    def user_was_told(self) -> bool:
+        # While a transaction holds joins back, none follows this one, for which `group_metadata` may wait.
+        return self._member.closing or self.hold.is_held or not self.told.is_waiting(Source.JOIN)
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
         if accepted:
@@ -464,7 +470,6 @@ class CooperativeCoordinator(WatchingCoordinator):
         until = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         if autocommit:
             self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
-        self.on_io_thread(self.told.expect_no_poll)
         try:
             self.on_io_thread(self.handle, events.CloseRequested())
             self.listener_calls.end_if_under_way()

@@ -8,15 +8,16 @@ generation changes when the last member has joined. kafka-python's own consumer 
 its metadata are valid from one `poll` to the next. Here joins go on between polls. A call of `group_metadata`
 means that a transaction may be open:
 
-    - From then until the next `poll` begins, no JoinGroup is sent. Without it the group gets no new
-      generation, unless this member is expelled.
+    - From then until the next `poll` begins, no JoinGroup is sent, unless a `commit` has met a rebalance and
+      needs it. Without it the group gets no new generation, except if this member is expelled.
     - While a JoinGroup or SyncGroup is unanswered, `group_metadata` waits for the response, since earlier
       metadata would be refused. It does not wait if no record was ever returned: there is nothing to commit.
 
 The wait ends. The response needs nothing from this thread: JoinGroup is sent already, a leader has a thread
-for its strategy, and the listener is called after the response. Members that hold back their JoinGroup wait
-for no other member. But a member that is polled by this same thread cannot join before this call returns:
-hence `request_timeout_ms`, as for every call that blocks.
+for its strategy, the listener is called after the response, and an error of the join then does not wait for
+the next `poll`. Members that hold back their JoinGroup wait for no other member. But a member that is polled
+by this same thread cannot join before this call returns: hence `request_timeout_ms`, as for every call that
+blocks.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafka import errors as Errors
-from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance import events, lease
@@ -190,39 +189,28 @@ class Source(enum.Enum):
 class ErrorsOfUser:
     """The errors that wait for the user. Each is raised once; a fatal error is raised in every poll."""
 
-    def __init__(self, wake: Callable[[], None], start: Callable[..., Any]) -> None:
-        """`wake` wakes the user's thread; `start` runs a function on the I/O thread."""
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """`wake` wakes the user's thread."""
         self._wake = wake
-        self._start = start
-        self._waiting: dict[Source, tuple[Exception, Any]] = {}
+        self._waiting: dict[Source, Exception] = {}
         self._fatal: Exception | None = None
-        self._is_closing = False
 
-    def raise_in_poll(self, error: Exception, source: Source = Source.JOIN) -> Any:
-        """Raise an error in the waiting poll, or else in the next. Returns a future, done when it was raised.
+    def raise_in_poll(self, error: Exception, source: Source = Source.JOIN) -> None:
+        """Raise an error in the waiting poll, or else in the next.
 
-        Before that the user cannot have corrected the cause. The error replaces a waiting one of the same
-        source, which is out of date.
+        It replaces a waiting one of the same source, which is out of date.
         """
-        _, raised = self._waiting.pop(source, (None, None))
-        raised = raised or Future()
-        if self._is_closing:
-            return raised.success(None)
-        self._waiting[source] = (error, raised)
+        self.withdraw(source)
+        self._waiting[source] = error
         self._wake()
-        return raised
 
     def withdraw(self, source: Source) -> None:
-        """Drop the waiting error of this source, which works again. Called on the I/O thread."""
-        _, raised = self._waiting.pop(source, (None, None))
-        if raised is not None:
-            raised.success(None)
+        """Drop the waiting error of this source, which works again."""
+        self._waiting.pop(source, None)
 
-    def expect_no_poll(self) -> None:
-        """Drop all waiting errors: the consumer is being closed. Called on the I/O thread."""
-        self._is_closing = True
-        for source in Source:
-            self.withdraw(source)
+    def is_waiting(self, source: Source) -> bool:
+        """Whether an error of this source was not raised yet."""
+        return source in self._waiting
 
     def raise_for_ever(self, error: Exception) -> None:
         """Raise this error in every poll: the consumer cannot go on."""
@@ -234,8 +222,6 @@ class ErrorsOfUser:
         if self._fatal is not None:
             raise copy.copy(self._fatal)
         for source in tuple(self._waiting):
-            waiting = self._waiting.pop(source, None)
-            if waiting is not None:  # The I/O thread may have been faster.
-                error, raised = waiting
-                self._start(raised.success, None)
+            error = self._waiting.pop(source, None)
+            if error is not None:  # The I/O thread may have been faster.
                 raise error

@@ -86,8 +86,13 @@ class Client(Protocol):
         """How long ago the user polled, without the time of a suspended computer."""
         ...
 
-    async def raise_to_user(self, error: Exception, /) -> None:
-        """Raise an error in the user's call, and wait until it makes sense to join again."""
+    def raise_to_user(self, error: Exception, /) -> None:
+        """Raise an error in the user's call for records, the current or the next one."""
+        ...
+
+    @property
+    def user_was_told(self) -> bool:
+        """Whether the user has the last error and may have corrected its cause, or makes no call any more."""
         ...
 
     def heartbeat_ended(self, error: Exception | None, /, *, accepted: bool) -> None:

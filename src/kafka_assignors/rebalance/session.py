@@ -108,7 +108,6 @@ class Session:
         self._retry_backoff_s = retry_backoff_s
         self._heartbeat_due = client.wakeup()
         self._refusal_over = client.wakeup()
-        self._refusal_pause_s = 0.0
         self._expects_another_round = False
         self._joins_unanswered = self._leaves_unanswered = 0
         self._leader = Leader(client, group_id, log)
@@ -177,8 +176,8 @@ class Session:
         try:
             event = await self._join_group(join, topics)
         except Exception as error:
-            await self._failed_unexpectedly("the request to join could not be made", error)
-            event = events.JoinFailed(join.attempt, MembershipError.OTHER)
+            failure = self.log_and_wrap("the request to join could not be made", error)
+            event = events.JoinFailed(join.attempt, await self._failed(failure))
         finally:
             self._joins_unanswered -= 1
         self._client.handle(event)
@@ -233,8 +232,8 @@ class Session:
         try:
             event = await self._sync_group(membership, joined)
         except Exception as error:
-            await self._failed_unexpectedly("its assignment could not be made", error)
-            event = events.SyncFailed(membership, MembershipError.OTHER)
+            failure = self.log_and_wrap("its assignment could not be made", error)
+            event = events.SyncFailed(membership, await self._failed(failure))
         finally:
             self._joins_unanswered -= 1
         self._client.handle(event)
@@ -244,7 +243,7 @@ class Session:
                 self._follow(event.partitions, joined.strategy)
             except Exception as error:  # The strategy's `follows_racks`, for example, may raise.
                 failure = self.log_and_wrap("changes of its topics cannot be followed", error)
-                await self._client.raise_to_user(failure)
+                self._client.raise_to_user(failure)
 
     async def _sync_group(
         self, membership: Membership, joined: JoinGroupResponse
@@ -288,7 +287,7 @@ class Session:
             return failed(await self._could_not_assign(str(error), error))
         self._last = LastAssignment(assigned.partitions, membership.generation)
         self._warm = assigned.warm
-        self._refusal_pause_s = 0.0
+        self.commits.failed_joins = 0
         return events.Assigned(membership, frozenset(assigned.pairs), sent_at, fits=not assigned.findings)
 
     def _follow(self, assigned: Partitions, strategy: str) -> None:
@@ -314,21 +313,13 @@ class Session:
     # ---- how JoinGroup and SyncGroup fail
 
     async def _refusal(self, request: str, error_code: int) -> MembershipError:
-        """What an error code says about the membership, returned when the member may join again.
-
-        That is at once, after a backoff, or after the user was told, with a pause that doubles up to a second
-        while one error follows the other.
-        """
+        """What an error code says about the membership, returned when the member may join again."""
         error = self._settle(error_code)
         if error is MembershipError.OTHER and is_transient(error_code):
             await self._client.back_off()
         elif error is MembershipError.OTHER:
             errors = self._client.errors
-            failure = error_of(request, error_code, self._group_id, errors, self._assignors)
-            await self._client.raise_to_user(failure)
-            if self._refusal_pause_s:
-                await self._refusal_over(self._refusal_pause_s)
-            self._refusal_pause_s = min(max(2 * self._refusal_pause_s, self._retry_backoff_s), MOST_PAUSE_S)
+            await self._failed(error_of(request, error_code, self._group_id, errors, self._assignors))
         return error
 
     def _settle(self, error_code: int) -> MembershipError:
@@ -339,12 +330,31 @@ class Session:
     async def _could_not_assign(self, message: str, cause: Exception) -> MembershipError:
         error = self._client.errors.KafkaError(message)
         error.__cause__ = cause
-        await self._client.raise_to_user(error)
+        return await self._failed(error)
+
+    async def _failed(self, error: Exception) -> MembershipError:
+        """Tell the user why a join failed; returns when the member may join again.
+
+        There is a pause, which doubles up to a second while one join after the other fails.
+        """
+        before, self.commits.failed_joins = self.commits.failed_joins, self.commits.failed_joins + 1
+        await self.tell_user(error)
+        if before:
+            await self._refusal_over(min(self._retry_backoff_s * 2 ** min(before - 1, 30), MOST_PAUSE_S))
         return MembershipError.OTHER
 
-    async def _failed_unexpectedly(self, what: str, error: Exception) -> None:
-        await self._client.raise_to_user(self.log_and_wrap(what, error))
-        await self._client.back_off()
+    async def tell_user(self, error: Exception) -> None:
+        """Raise an error to the user, and wait until it was raised: by then the cause may be corrected.
+
+        If a commit waits for a join, that goes on: the user may wait for the commit, and make no other call.
+        """
+        client = self._client
+        client.raise_to_user(error)
+        while True:
+            await client.back_off()
+            member = client.member
+            if client.user_was_told or (member.commits.waiting and not member.can_commit):
+                return
 
     # ---- Heartbeat
 

@@ -36,6 +36,11 @@ _GAVE_UP = (
     "of them failed"
 )
 
+_MET_FAILED_JOINS = (
+    "the group is rebalancing, and this member cannot join it: the call for records says why, after that "
+    "commit again"
+)
+
 
 @dataclass(slots=True, eq=False)
 class _Open:
@@ -72,12 +77,17 @@ class _Line:
 
 
 class SessionCommits:
-    """The open commits of one member."""
+    """The open commits of one member.
+
+    Attributes:
+        failed_joins: how many joins in a row have failed with an error for the user.
+    """
 
     def __init__(self, client: Client, group_id: str, observers: Observers) -> None:
         self._observers = observers
         self._client = client
         self._group_id = group_id
+        self.failed_joins = 0
         self._last = -1
         self._lines: dict[Partition, _Line] = {}
         """Those of the partitions with open commits. The one that was sent last comes last."""
@@ -167,9 +177,7 @@ class SessionCommits:
             codes = await response
         except Exception as failure:
             if not self._may_retry(failure):
-                self._fail(
-                    failure, [self._lines[one].sent for one in sending.partitions if one in self._lines]
-                )
+                self._fail_sent(failure, sending.partitions)
         else:
             seconds = lease.clock() - sent_at
             self._observers.tell("commit_answered", seconds=seconds, ok=not any(codes.values()))
@@ -177,6 +185,8 @@ class SessionCommits:
             if read.coordinator_moved:
                 client.forget_coordinator(NOT_COORDINATOR)
             error, accepted, failed = read.error, read.accepted, dict(read.failed)
+            if error is MembershipError.REBALANCE_IN_PROGRESS and self._joins_do_not_help:
+                self._fail_sent(client.errors.CommitFailedError(_MET_FAILED_JOINS), sending.partitions)
         again = frozenset(one for one in sending.partitions if self._settled(one, accepted, failed))
         passes = error in (MembershipError.OTHER, MembershipError.REBALANCE_IN_PROGRESS)
         pause = passes and not again <= failed.keys()
@@ -212,6 +222,12 @@ class SessionCommits:
         )
         return is_retriable and self._client.retries_commits
 
+    @property
+    def _joins_do_not_help(self) -> bool:
+        """Whether the end of a rebalance is not in sight: the member leaves, or the next join failed too."""
+        member = self._client.member
+        return self.failed_joins > (0 if member.closing or not member.topics else 1)
+
     # ---- outcomes
 
     def refuse(self, action: events.CommitRefused) -> None:
@@ -220,6 +236,9 @@ class SessionCommits:
             if (line := self._lines.get(partition)) is not None:
                 line.over = self._last
                 self._tidied(partition, line)
+
+    def _fail_sent(self, error: Exception, partitions: Partitions) -> None:
+        self._fail(error, [self._lines[one].sent for one in partitions if one in self._lines])
 
     def _fail(self, error: Exception, commits: Iterable[Mapping[int, _Open]]) -> None:
         for opened in {one.number: one for each in commits for one in each.values()}.values():
