@@ -23,8 +23,8 @@ def announcing(seed: int) -> Group:
     def facts() -> bytes:
         release, capacity = rng.choice([None, "1", "2"]), rng.choice([None, 1, 3])
         share = rng.choice([None, None, 0, 1000, 5000])
-        draining, standby = rng.random() < 0.2, rng.random() < 0.3
-        data = encode_facts(Facts(release, share, draining, capacity=capacity, standby=standby))
+        standby = rng.random() < 0.3
+        data = encode_facts(Facts(release, share, capacity=capacity, standby=standby))
         return data if rng.random() < 0.95 else b"\x00\x01\xff"
 
     def weighed(topic: Topic) -> Topic:

@@ -15,7 +15,6 @@ FACTS = st.builds(
     Facts,
     release=st.none() | TEXTS,
     share=st.none() | st.integers(0, 10_000),
-    draining=st.booleans(),
     capacity=st.none() | st.integers(1, 10_000),
     standby=st.booleans(),
     rules=st.none() | st.text("0123456789abcdef", min_size=1, max_size=64),
@@ -28,9 +27,9 @@ def test_bytes_and_back(facts: Facts) -> None:
 
 
 def test_the_bytes_are_those_of_the_documentation() -> None:
-    facts = Facts(release="v2", share=1000, draining=True, capacity=4, standby=True, rules="ab")
+    facts = Facts(release="v2", share=1000, capacity=4, standby=True, rules="ab")
     assert encode_facts(facts).hex(" ") == (
-        "00 01 06 00 03 03 76 32 01 02 e8 07 02 01 01 03 01 04 04 01 01 05 03 03 61 62"
+        "00 01 05 00 03 03 76 32 01 02 e8 07 03 01 04 04 01 01 05 03 03 61 62"
     )
 
 

@@ -198,7 +198,7 @@ def test_any_json_value_anywhere_is_read_or_refused_by_path(
 
 def test_facts_that_say_nothing_are_no_data() -> None:
     unsaid = dict.fromkeys(("release", "share", "capacity", "rules"))
-    member = {"id": "m1", "topics": [], **unsaid, "draining": False, "standby": False}
+    member = {"id": "m1", "topics": [], **unsaid, "standby": False}
     assert parse_group({**FULL, "members": [member]}).members["m1"].data == b""
 
 
@@ -208,7 +208,7 @@ def test_facts_that_say_nothing_are_no_data() -> None:
         b"\x00\xff",  # not facts
         b"\x00\x02" + encode_facts(Facts(capacity=4))[2:],  # facts of a later version
         b"\x00\x01\x00",  # no facts, but not the bytes of none
-        b"\x00\x01\x01\x02\x01\x00",  # draining: false, which is written by leaving it out
+        b"\x00\x01\x01\x04\x01\x00",  # standby: false, which is written by leaving it out
     ],
 )
 def test_bytes_that_the_facts_do_not_give_back_stay_base64(data: bytes) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from kafka_assignors.announcements import Facts, decode_facts, encode_facts
-from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.group import Assignment, Group, Member, Topic, Warmth
 from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol
@@ -28,10 +28,8 @@ def a_member(
     name: str,
     release: str | None = None,
     share: int | None = None,
-    *,
-    draining: bool = False,
 ) -> Member:
-    return Member(name, ORDERS, data=encode_facts(Facts(release, share, draining)))
+    return Member(name, ORDERS, data=encode_facts(Facts(release, share)))
 
 
 def members_of(release: str | None, count: int, share: int | None = None) -> list[Member]:
@@ -105,17 +103,16 @@ def test_shares_of_more_than_everything_are_scaled_and_that_is_said() -> None:
 
 def test_a_draining_member_gives_up_all_partitions_and_no_other_member_does() -> None:
     group = assigned(members_of("1", 4), 12)
-    leaving = joined_by(group, replace(group.members["1-0"], data=encode_facts(Facts("1", draining=True))))
+    leaving = joined_by(group, replace(group.members["1-0"], warmth=Warmth(draining=True)))
     after = target(leaving)
     assert [after.load(id) for id in leaving.members] == [0, 4, 4, 4]
     assert moved(leaving, after) == 3
 
 
 def test_while_all_members_drain_the_topic_is_read() -> None:
-    members = [a_member(name, draining=True) for name in ("a", "b")]
+    members = [replace(a_member(name), warmth=Warmth(draining=True)) for name in ("a", "b")]
     group = assigned(members, 4)
     assert [target(group).load(id) for id in group.members] == [2, 2]
-    assert "all subscribers of 'orders' drain" in findings(group)
 
 
 # ---- any group
@@ -158,17 +155,16 @@ def test_thousands_of_releases_are_no_burden() -> None:
 def test_rollout_announces_the_facts_of_its_arguments() -> None:
     strategy = Rollout("v2", 0.1)
     said = decode_facts(strategy.member_data(MemberContext(ORDERS)))
-    assert (said.release, said.share, said.draining) == ("v2", 1000, False)
+    assert (said.release, said.share) == ("v2", 1000)
 
 
-def test_a_running_member_can_change_what_it_announces() -> None:
+def test_a_running_member_can_change_its_share() -> None:
     strategy = Rollout("v2", 0.1)
-    strategy.announce(draining=True)
-    assert decode_facts(strategy.member_data(MemberContext(ORDERS))).draining
-    strategy.announce(share=0.5, draining=False)
-    said = decode_facts(strategy.member_data(MemberContext(ORDERS)))
-    assert (said.release, said.share, said.draining) == ("v2", 5000, False)
-    assert repr(strategy) == "Rollout(release='v2', share=0.5, draining=False)"
+    for share, expected in ((0.5, 5000), (None, None)):
+        strategy.announce(share=share)
+        said = decode_facts(strategy.member_data(MemberContext(ORDERS)))
+        assert (said.release, said.share) == ("v2", expected)
+        assert repr(strategy) == f"Rollout(release='v2', share={share!r})"
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "0.1", True])
@@ -184,5 +180,3 @@ def test_a_release_is_text() -> None:
         Rollout(2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="1 to 255 bytes"):
         Rollout("")
-    with pytest.raises(TypeError, match="draining is True or False"):
-        Rollout("2", draining="no")  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafka_assignors.announcements import Facts, encode_facts, facts_of
-from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.announcements import Facts, encode_facts
+from kafka_assignors.group import Group, Member, Topic, Warmth
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies import RebalanceProtocol
 from kafka_assignors_strategies import Rollout
@@ -39,10 +39,9 @@ class Deployment:
         self._rebalance(*(Member(f"{names}-{number:03}", topics, data=data) for number in numbers))
 
     def drain(self, names: str, numbers: Iterable[int]) -> None:
-        """Let these pods announce that they will stop, and join again."""
-        data = encode_facts(Facts(names, draining=True))
+        """Let these pods drain: they join again."""
         pods = [self.group.members[f"{names}-{number:03}"] for number in numbers]
-        self._rebalance(*(replace(pod, data=data) for pod in pods))
+        self._rebalance(*(replace(pod, warmth=Warmth(draining=True)) for pod in pods))
 
     def stop(self, names: str, numbers: Iterable[int]) -> None:
         """Let these pods leave at the same time: they stop in an orderly way, or their sessions expire."""
@@ -55,11 +54,11 @@ class Deployment:
         if led.withheld:
             led = lead(Rollout(), owning(group, led.assignment), RebalanceProtocol.COOPERATIVE)
         assert not led.withheld, "the cooperative protocol needs two rounds"
-        facts, owners = facts_of(group).members, owners_of(group, led.assignment)
+        owners = owners_of(group, led.assignment)
         for partition, earlier in self._owners.items():
             if owners[partition] != earlier:
                 self.handed_over += 1
-                self.taken_from_live += earlier in facts and not facts[earlier].draining
+                self.taken_from_live += earlier in group.members and group.members[earlier].warmth is None
         self.group, self._owners = owning(group, led.assignment), owners
         self.greatest_load = max([self.greatest_load, *self.loads()])
 

@@ -3,7 +3,7 @@
     $ RELEASE=1.7 python -m examples.aiokafka.rollout --topic orders --group billing
     $ RELEASE=1.8 SHARE=0.1 python -m examples.aiokafka.rollout --topic orders --group billing
 
-At SIGTERM it announces that it drains, goes on until the others have taken its partitions over, and leaves.
+At SIGTERM it drains: it goes on until the others have taken its partitions over, and leaves.
 kubernetes/deployment.yaml runs it.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 
 from examples.aiokafka.plain import Worker, log, run
 from examples.command_line import parser, start_logging
@@ -41,11 +40,7 @@ async def main() -> None:
 
     async def drain() -> None:
         await terminated.wait()
-        rollout.announce(draining=True)
-        consumer.enforce_rebalance("draining")
-        deadline = time.monotonic() + DRAIN_S
-        while consumer.assignment() and time.monotonic() < deadline:
-            await asyncio.sleep(0.1)
+        await consumer.drain(timeout_ms=DRAIN_S * 1000)
         log.info("drained, %d partitions left", len(consumer.assignment()))
         drained.set()
 

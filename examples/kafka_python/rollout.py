@@ -3,7 +3,7 @@
     $ RELEASE=1.7 python -m examples.kafka_python.rollout --topic orders --group billing
     $ RELEASE=1.8 SHARE=0.1 python -m examples.kafka_python.rollout --topic orders --group billing
 
-At SIGTERM it announces that it drains, goes on until the others have taken its partitions over, and leaves.
+At SIGTERM it drains: it goes on until the others have taken its partitions over, and leaves.
 ../kubernetes/deployment.yaml is for the one of aiokafka, and differs in the name of the module alone.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import threading
 from collections.abc import Iterable
 
 from kafka import ConsumerRebalanceListener, TopicPartition
@@ -58,10 +58,9 @@ def main() -> None:
     try:
         while not signals:
             work(consumer, signals)
-        rollout.announce(draining=True)
-        consumer.enforce_rebalance("draining")
-        deadline = time.monotonic() + DRAIN_S
-        while consumer.assignment() and time.monotonic() < deadline:
+        draining = threading.Thread(target=consumer.drain, kwargs={"timeout_ms": DRAIN_S * 1000})
+        draining.start()
+        while draining.is_alive():  # Beside the thread, the loop goes on.
             work(consumer, signals)
         log.info("drained, %d partitions left", len(consumer.assignment()))
     finally:

@@ -4,9 +4,9 @@ Each strategy of this package is a fixed list of rules (`kafka_assignors_strateg
 name, for both protocols. Members announce facts about themselves in the format of
 `kafka_assignors.announcements`.
 
-`rollout`: a draining member gets no partition; a release with a share gets that share; while releases without
-a share are mixed, no partition moves without need (`kafka_assignors_strategies.rules.rollout`). The rest is
-balanced as `cooperative-sticky` does, which is also the result in a group of one release.
+`rollout`: a release with a share gets that share; while releases without a share are mixed, no partition
+moves without need (`kafka_assignors_strategies.rules.rollout`). The rest is balanced as `cooperative-sticky`
+does, which is also the result in a group of one release.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from kafka_assignors.strategy import (
 )
 from kafka_assignors_strategies.rules import (
     Balance,
-    Draining,
     FewestMoves,
     FewestRackMisses,
     KeepTogether,
@@ -204,38 +203,31 @@ class Rollout(Composed):
 
     `release` is what this member runs, any text of up to 255 bytes; None is a release like any other. `share`
     is the part of every topic that the release asks for, from 0 to 1 and counted in ten-thousandths; None
-    asks for none. `draining` members get nothing. `announce` changes the latter two while the member runs.
+    asks for none. `announce` changes it while the member runs.
     TypeError or ValueError for anything else.
     """
 
     __slots__ = ()
 
-    def __init__(
-        self, release: str | None = None, share: float | None = None, *, draining: bool = False
-    ) -> None:
+    def __init__(self, release: str | None = None, share: float | None = None) -> None:
         if release is not None and not isinstance(release, str):
             raise TypeError(f"a release is text, not {release!r}")
-        facts = Facts(release, _ten_thousandths(share), _flag(draining))
-        rules = (Draining(), ShareByRelease(), LevelPartitions(), FewestMoves(), FewestRackMisses())
+        facts = Facts(release, _ten_thousandths(share))
+        rules = (ShareByRelease(), LevelPartitions(), FewestMoves(), FewestRackMisses())
         super().__init__("rollout", rules, facts)
 
     def __repr__(self) -> str:
         facts = self.announces
         share = None if facts.share is None else facts.share / WHOLE_SHARE
-        return f"Rollout(release={facts.release!r}, share={share!r}, draining={facts.draining!r})"
+        return f"Rollout(release={facts.release!r}, share={share!r})"
 
-    def announce(self, *, share: float | None = None, draining: bool | None = None) -> None:
-        """Announce another share, or whether this member drains, from the next join on; None changes nothing.
+    def announce(self, *, share: float | None) -> None:
+        """Announce another share from the next join on.
 
         The group learns of it when this member joins again: `enforce_rebalance` of our cooperative consumers
         asks for that.
         """
-        changes: dict[str, object] = {}
-        if share is not None:
-            changes["share"] = _ten_thousandths(share)
-        if draining is not None:
-            changes["draining"] = _flag(draining)
-        self.change(**changes)
+        self.change(share=_ten_thousandths(share))
 
 
 def _ten_thousandths(share: float | None) -> int | None:
@@ -246,12 +238,6 @@ def _ten_thousandths(share: float | None) -> int | None:
     if not 0 <= share <= 1:
         raise ValueError(f"a share is between 0 and 1, a tenth being 0.1, not {share!r}")
     return round(share * WHOLE_SHARE)
-
-
-def _flag(draining: bool) -> bool:
-    if not isinstance(draining, bool):
-        raise TypeError(f"draining is True or False, not {draining!r}")
-    return draining
 
 
 class Standby(Composed):

@@ -35,15 +35,14 @@ WHOLE_SHARE = 10_000
 
 _SUBJECT = "facts"
 _VERSION = 1
-FACT_TYPES: Sequence[tuple[str, type]] = (
-    ("release", str),
-    ("share", int),
-    ("draining", bool),
-    ("capacity", int),
-    ("standby", bool),
-    ("rules", str),
-)
-"""The name and type of the fact of each tag, from 0 on: a compact string, an unsigned varint or a boolean."""
+FACT_TYPES: Mapping[int, tuple[str, type]] = {
+    0: ("release", str),
+    1: ("share", int),
+    3: ("capacity", int),
+    4: ("standby", bool),
+    5: ("rules", str),
+}
+"""The name and type of the fact of each tag: a compact string, an unsigned varint or a boolean."""
 
 
 class InvalidFactError(ValueError):
@@ -55,14 +54,13 @@ class Facts:
     """The facts that a member announces of itself; a member that announces nothing is `Facts()`.
 
     `release` is the version of its application, and `share` the part of all partitions that this release asks
-    for, in ten-thousandths. `draining`: it is about to leave. `capacity` is relative to the other members.
-    `standby`: it takes over only from members that leave. `rules` is a digest of the rules by which it
-    assigns; it is equal for members with the same rules.
+    for, in ten-thousandths. `capacity` is relative to the other members. `standby`: it takes over only from
+    members that leave. `rules` is a digest of the rules by which it assigns; it is equal for members with the
+    same rules.
     """
 
     release: str | None = None
     share: int | None = None
-    draining: bool = False
     capacity: int | None = None
     standby: bool = False
     rules: str | None = None
@@ -85,7 +83,7 @@ class Facts:
 def encode_facts(facts: Facts) -> bytes:
     """The bytes of `facts`; empty for a member that announces nothing."""
     fields: dict[int, bytes] = {}
-    for tag, (name, kind) in enumerate(FACT_TYPES):
+    for tag, (name, kind) in FACT_TYPES.items():
         fact = getattr(facts, name)
         if fact is None or fact is False:
             continue
@@ -119,7 +117,7 @@ def decode_facts(data: bytes) -> Facts:
         if tag in seen:
             raise reader.error("tag", start, f"{tag} comes twice")
         seen.add(tag)
-        if tag >= len(FACT_TYPES):
+        if tag not in FACT_TYPES:
             continue
         name, kind = FACT_TYPES[tag]
         fact: Any

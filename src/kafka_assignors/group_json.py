@@ -15,7 +15,7 @@ A group, with every key (those marked ? may be absent or null)::
      "about": {…}}                                                   ? anything: not read here
 
 Facts (`kafka_assignors.announcements`) have keys of their own: `release`, `share` in ten-thousandths,
-`draining`, `capacity`, `standby`, `rules`. An assignment is partitions by member and topic,
+`capacity`, `standby`, `rules`. An assignment is partitions by member and topic,
 ``{"m1": {"orders": [0, 1]}, "m2": {}}``.
 
 An unknown key is refused, because a misspelt `owned` would silently make every member a newcomer. Types are
@@ -227,7 +227,7 @@ def _integer(value: object, path: Path) -> int:
 
 
 _FACTS: Mapping[str, Callable[[object, Path], Any]] = {
-    name: {str: _string, int: _integer, bool: _boolean}[kind] for name, kind in FACT_TYPES
+    name: {str: _string, int: _integer, bool: _boolean}[kind] for name, kind in FACT_TYPES.values()
 }
 _MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data", *_FACTS)
 

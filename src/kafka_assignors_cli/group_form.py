@@ -64,7 +64,7 @@ def _data(data: bytes) -> dict[str, Any]:
     if encode_facts(facts) != data:
         return {"data": base64.b64encode(data).decode("ascii")}
     # A share of 0 is a fact, although it equals False.
-    return {name: fact for name, _ in FACT_TYPES if (fact := getattr(facts, name)) is not False}
+    return {name: fact for name, _ in FACT_TYPES.values() if (fact := getattr(facts, name)) is not False}
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

@@ -12,12 +12,11 @@ from kafka_assignors_strategies.rules.basic import (
     StandbyLast,
 )
 from kafka_assignors_strategies.rules.priority import LevelByPriority
-from kafka_assignors_strategies.rules.rollout import Draining, ShareByRelease
+from kafka_assignors_strategies.rules.rollout import ShareByRelease
 from kafka_assignors_strategies.rules.rule import Piece, Place, Problem, Restriction, Rule, TieBreaker
 
 __all__ = [
     "Balance",
-    "Draining",
     "FewestMoves",
     "FewestRackMisses",
     "KeepTogether",

@@ -1,8 +1,4 @@
-"""Rules for deployments: members that drain, releases that get their shares, partitions that stay.
-
-`draining`: a member that is about to leave announces it, joins once more, gets no partitions, and goes when
-it owns nothing. So its partitions are handed over while it can still commit them. It keeps a topic only while
-all subscribers of the topic drain. Its partitions count as free, and not as moved.
+"""The rule for deployments: releases that get their shares, partitions that stay.
 
 `rollout`: members announce the release that they run, and may announce the share of every topic that it
 should have; these get it (`release_shares`). The rest of each topic is for the members of all other releases.
@@ -44,29 +40,6 @@ from kafka_assignors_strategies.rules.release_shares import (
     releases_of,
 )
 from kafka_assignors_strategies.rules.rule import Problem, Restriction
-
-
-@dataclass(frozen=True, slots=True)
-class Draining(Restriction):
-    """A draining member gets nothing of a topic to which a staying member subscribes."""
-
-    kind = "draining"
-
-    def restrict(self, problem: Problem) -> Problem:
-        """The problem without the draining members, as far as others can take over."""
-        members = problem.group.members
-        leaving = sorted(member_id for member_id in members if problem.facts.members[member_id].draining)
-        if not leaving:
-            return problem
-        staying = members.keys() - set(leaving)
-        taken_over = frozenset[str]().union(*{members[member_id].topics for member_id in staying})
-        left_alone = set[str]().union(*{members[member_id].topics for member_id in leaving}) - taken_over
-        if abandoned := sorted(name for name in left_alone if name in problem.group.topics):
-            problem = problem.with_findings(
-                f"all subscribers of {abandoned[0]!r} drain ({len(abandoned)} such topics): they keep it "
-                "until another member subscribes to it"
-            )
-        return problem.without({member_id: members[member_id].topics & taken_over for member_id in leaving})
 
 
 @dataclass(frozen=True, slots=True)
