@@ -24,7 +24,7 @@ from kafka_assignors_cli.group_form import group_to_json
 from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules.basic import LevelPartitions
-from kafka_assignors_strategies.rules.rule import Problem, Restriction
+from kafka_assignors_strategies.rules.rule import Place, Problem, Rule
 from tests.exact_groups import SMALL, random_group
 from tests.hostile_strategy import HOSTILE, Ruining, RuiningByInheritance, RuiningLater, ruin
 from tests.joining import subscription_bytes
@@ -134,10 +134,11 @@ def test_a_hostile_strategy_does_not_change_the_results_of_the_others(hostile: S
 
 
 @dataclass(frozen=True)
-class RuiningRule(Restriction):
+class RuiningRule(Rule):
     """A rule for composed strategies that modifies the group of the problem."""
 
     kind: ClassVar[str] = "ruin"
+    place: ClassVar[Place] = Place.RESTRICTION
 
     def restrict(self, problem: Problem) -> Problem:
         ruin(problem.group)

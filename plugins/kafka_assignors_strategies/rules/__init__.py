@@ -13,7 +13,7 @@ from kafka_assignors_strategies.rules.basic import (
 )
 from kafka_assignors_strategies.rules.priority import LevelByPriority
 from kafka_assignors_strategies.rules.rollout import ShareByRelease
-from kafka_assignors_strategies.rules.rule import Piece, Place, Problem, Restriction, Rule, TieBreaker
+from kafka_assignors_strategies.rules.rule import Piece, Place, Problem, Rule
 
 __all__ = [
     "Balance",
@@ -28,9 +28,7 @@ __all__ = [
     "Place",
     "Problem",
     "RackTrade",
-    "Restriction",
     "Rule",
     "ShareByRelease",
     "StandbyLast",
-    "TieBreaker",
 ]

@@ -25,17 +25,7 @@ from fractions import Fraction
 from kafka_assignors.criteria import Criteria, Criterion, Scale, exact, traded
 from kafka_assignors.group import Assignment, Group, Member, quoted
 from kafka_assignors.solver import solve
-from kafka_assignors_strategies.rules.rule import (
-    Piece,
-    Place,
-    Problem,
-    Restriction,
-    Rule,
-    TieBreaker,
-    Unit,
-    about_missing,
-    piece_name,
-)
+from kafka_assignors_strategies.rules.rule import Piece, Place, Problem, Rule, Unit, about_missing, piece_name
 from kafka_assignors_strategies.weighted import THRESHOLD, Weighted
 
 _UNIT = 1 << 80
@@ -115,27 +105,27 @@ class LevelByWeight(Balance):
 
 
 @dataclass(frozen=True, slots=True)
-class FewestMoves(TieBreaker):
+class FewestMoves(Rule):
     """As few partitions as possible change hands between live members."""
 
-    kind = "movement"
+    kind, place = "movement", Place.TIE_BREAKER
 
     def criteria(self) -> Criteria:
         return (Criterion.MOVEMENT,)
 
 
 @dataclass(frozen=True, slots=True)
-class FewestRackMisses(TieBreaker):
+class FewestRackMisses(Rule):
     """As few partitions as possible are consumed from another rack (KIP-881)."""
 
-    kind = "racks"
+    kind, place = "racks", Place.TIE_BREAKER
 
     def criteria(self) -> Criteria:
         return (Criterion.RACKS,)
 
 
 @dataclass(frozen=True, slots=True)
-class RackTrade(TieBreaker):
+class RackTrade(Rule):
     """A partition consumed from another rack costs as much as `moves_per_miss` moves; the sum is the least.
 
     `moves_per_miss` is a number of at least 0 that is a ratio of numbers up to 10,000 (`InvalidTradeError`, a
@@ -146,7 +136,7 @@ class RackTrade(TieBreaker):
 
     moves_per_miss: Fraction | float
 
-    kind = "trade"
+    kind, place = "trade", Place.TIE_BREAKER
 
     def __post_init__(self) -> None:
         number = exact(self.moves_per_miss)  # equal trades are equal values, and have equal digests
@@ -157,7 +147,7 @@ class RackTrade(TieBreaker):
 
 
 @dataclass(frozen=True, slots=True)
-class StandbyLast(Restriction):
+class StandbyLast(Rule):
     """Standby members get partitions of a topic only as far as it lacks active subscribers.
 
     `active_at_least` is how many a topic should have: 1 or more (ValueError).
@@ -165,7 +155,7 @@ class StandbyLast(Restriction):
 
     active_at_least: int = 1
 
-    kind = "standby"
+    kind, place = "standby", Place.RESTRICTION
 
     def __post_init__(self) -> None:
         if type(self.active_at_least) is not int or self.active_at_least < 1:
@@ -227,7 +217,7 @@ def _named(problem: Problem, topics: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepTogether(Restriction):
+class KeepTogether(Rule):
     """Same-numbered partitions of the topics of each set go to one member.
 
     `topics` are the sets; no topic is in two of them, and each has two at least (ValueError).
@@ -235,7 +225,7 @@ class KeepTogether(Restriction):
 
     topics: tuple[tuple[str, ...], ...]
 
-    kind = "together"
+    kind, place = "together", Place.RESTRICTION
 
     def __init__(self, topics: Iterable[Iterable[str]]) -> None:
         sets: list[tuple[str, ...]] = []

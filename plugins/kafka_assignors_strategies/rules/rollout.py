@@ -39,18 +39,18 @@ from kafka_assignors_strategies.rules.release_shares import (
     release_order,
     releases_of,
 )
-from kafka_assignors_strategies.rules.rule import Problem, Restriction
+from kafka_assignors_strategies.rules.rule import Place, Problem, Rule
 
 
 @dataclass(frozen=True, slots=True)
-class ShareByRelease(Restriction):
+class ShareByRelease(Rule):
     """Every release with a share gets it of every topic; nothing moves while several without one are mixed.
 
     Of each topic a release gets its share rounded up or down, and so it does of all topics together. It gets
     all of a topic to which no other release subscribes; otherwise a share of 0 gets no partition.
     """
 
-    kind = "rollout"
+    kind, place = "rollout", Place.RESTRICTION
 
     def restrict(self, problem: Problem) -> Problem:
         """The problem in pieces, each of one release with a share or of all without, and partly fixed."""

@@ -36,7 +36,7 @@ from kafka_assignors.group import MOST_WEIGHT, Assignment, Group, Member, Topic,
 
 
 class Place(enum.IntEnum):
-    """The place of a rule in the order."""
+    """The place of a rule in the order: it overrides `restrict`, is a `Balance`, or overrides `criteria`."""
 
     RESTRICTION = 1
     BALANCE = 2
@@ -62,22 +62,6 @@ class Rule:
     def remarks(self, group: Group) -> Sequence[str]:
         """Sentences for the leader's log about names in the rule that do not fit the group."""
         return ()
-
-
-class Restriction(Rule):
-    """A rule that says who may have which partitions; it overrides `restrict`."""
-
-    __slots__ = ()
-
-    place = Place.RESTRICTION
-
-
-class TieBreaker(Rule):
-    """A rule that decides between balanced assignments; it overrides `criteria`."""
-
-    __slots__ = ()
-
-    place = Place.TIE_BREAKER
 
 
 def about_missing(names: Sequence[str], has: str, what: str) -> list[str]:
