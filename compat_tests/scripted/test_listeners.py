@@ -304,7 +304,7 @@ def test_a_process_that_wakes_after_its_lease_asks_before_it_tells_the_listener(
 
 
 @pytest.mark.parametrize("readings", range(4))
-@each_client("aiokafka", of_group=PEER_LEADS)
+@each_client(of_group=PEER_LEADS)
 async def test_a_lease_that_ends_after_any_reading_of_the_clock_only_delays_a_revocation(
     user: User, group: Group, readings: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,8 +118,8 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     # ---- the machine, on the I/O thread
 
-    def handle(self, event: events.Event) -> None:
-        before, now = self._member, lease.clock()
+    def handle(self, event: events.Event, now: float | None = None) -> None:
+        before, now = self._member, lease.clock() if now is None else now
         self._member, actions = before.handle(event, now)
         self._show_membership()
         self._session.observers.stepped(before, event, self._member, actions, now)

@@ -70,10 +70,10 @@ class ListenerCalls:
 
     def _begin(self) -> events.CallListener | None:
         """Begin the call that is due; what the listener is told, None if nothing can be told yet."""
-        self._asked = None
-        if self._coordinator.member.may_call(lease.clock()):
+        self._asked, now = None, lease.clock()  # Between two readings a lease may end.
+        if self._coordinator.member.may_call(now):
             self._committing = None  # The commit of this call.
-            self._coordinator.handle(events.AboutToCall())
+            self._coordinator.handle(events.AboutToCall(), now)
         return self._asked
 
     def _returned(self) -> None:
