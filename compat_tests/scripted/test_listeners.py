@@ -320,6 +320,7 @@ async def test_a_lease_that_ends_after_any_reading_of_the_clock_only_delays_a_re
     await group.until(lambda: "revoked" in user.listened)
     assert await user.consumes(4)
     assert user.told[:2] == [("assigned", [0, 1, 2, 3]), ("revoked", [2, 3])]
+    assert user.raised == []
 
 
 # ---- commits around a revocation
