@@ -79,7 +79,7 @@ def decode_fields(kind: str, version: int, data: bytes) -> Fields:
 
 
 def without_null_user_data(fields: Fields) -> Fields:
-    """The fields with empty user data instead of null, as our codecs write and read them."""
+    """The fields with empty user data instead of null, as our codecs read them."""
     return fields | {"user_data": ""} if fields.get("user_data", "") is None else fields
 
 
@@ -92,13 +92,13 @@ def fields_as_read(kind: str, fields: Fields) -> Fields:
 def comparable_bytes(kind: str, fields: Fields) -> bool:
     """Whether Java and our codecs must write the same bytes.
 
-    Without user data, Java writes null; our codecs write empty user data, as librdkafka does. Java writes the
-    topics of an assignment and of user data in the order of a hash table; our codecs write them in the order
-    of their names.
+    Empty user data are null with our codecs; Java writes null only if it has none. Java writes the topics of
+    an assignment and of user data in the order of a hash table; our codecs write them in the order of their
+    names.
     """
     by_hash = {"assignment": "partitions", "sticky": "owned"}
     in_one_order = kind not in by_hash or len(fields[by_hash[kind]]) < 2
-    return in_one_order and fields.get("user_data", "") is not None
+    return in_one_order and fields.get("user_data") != ""
 
 
 def _plain(partitions: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:

@@ -10,10 +10,11 @@ import pytest
 from kafka_assignors import messages, wire
 from kafka_assignors.arguments import optional_name
 from kafka_assignors.assignor import Assignor, require_strategy
-from kafka_assignors.group import Topic, TopicPartitions
+from kafka_assignors.group import NO_GENERATION, Topic, TopicPartitions
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategy import Strategy
+from kafka_assignors.wire.reader import Reader, read_topic_partitions
 from tests.joining import Talkative, subscription_bytes
 
 STRATEGIES: list[Strategy] = [Range(), Sticky(), CooperativeSticky()]
@@ -224,6 +225,61 @@ def test_each_assignment_has_user_data_if_the_group_is_to_stay_classic(
     members = assignor.read_members([joined(strategy, "a"), joined(strategy, "b")])
     answers = assignor.encode_assignments(members, [ORDERS], 1).assignments.values()
     assert {bool(wire.decode_assignment(data).user_data) for data in answers} == {stays_classic}
+
+
+def read_by_sarama(user_data: bytes | None) -> None:
+    """What a leader of Sarama does with user data of `sticky`: an error ends its join.
+
+    `deserializeTopicPartitionAssignment` in its balance_strategy.go: null is no claim; everything else is
+    Java's version 1 or 0, with no byte left.
+    """
+    if user_data is None:
+        return
+    try:
+        _read_java_alone(user_data, has_generation=True)
+    except wire.ProtocolError:
+        _read_java_alone(user_data, has_generation=False)
+
+
+def _read_java_alone(user_data: bytes, *, has_generation: bool) -> None:
+    reader = Reader(user_data, "user data")
+    read_topic_partitions(reader, "topics")
+    if has_generation:
+        reader.int32("generation")
+    reader.finish("user data")
+
+
+@pytest.mark.parametrize("user_data", [b"", b"\0", b"\0\0\0\0\0"])
+def test_the_model_of_sarama_refuses_user_data_that_are_not_java_s(user_data: bytes) -> None:
+    with pytest.raises(wire.ProtocolError):
+        read_by_sarama(user_data)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        messages.NEVER_ASSIGNED,
+        messages.LastAssignment({}, 7),
+        messages.LastAssignment({"orders": [0, 3]}, 7),
+        messages.LastAssignment({"orders": [0]}, NO_GENERATION),
+        messages.LastAssignment({"no longer subscribed": [0]}, NO_GENERATION),
+    ],
+    ids=str,
+)
+def test_what_members_of_sticky_join_with_is_read_by_sarama(last: messages.LastAssignment) -> None:
+    reader = Reader(joined(Sticky(), "m", last).metadata, "subscription")
+    reader.int16("version")
+    reader.strings("topics")
+    read_by_sarama(reader.nullable_byte_array("user_data"))
+
+
+def test_what_members_of_sarama_send_back_of_their_assignment_is_read_by_sarama() -> None:
+    members = messages.read_members(Sticky(), [joined(Sticky(), id) for id in "abcdef"])
+    for data in messages.encode_assignments(Sticky(), members, [ORDERS], 1).assignments.values():
+        reader = Reader(data, "assignment")
+        reader.int16("version")
+        read_topic_partitions(reader, "partitions")
+        read_by_sarama(reader.nullable_byte_array("user_data"))
 
 
 def test_stay_classic_is_true_false_or_none() -> None:

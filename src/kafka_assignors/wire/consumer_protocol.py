@@ -12,8 +12,8 @@ User data by the name that members vote on: `sticky` has owned partitions and ge
 `cooperative-sticky` the generation; then, under any name, **member data** if there are any: what
 `member_data` returned, and the claim of a member whose client writes version 0 or revokes before it joins.
 The magic of member data cannot begin anything that another client puts in its place: as an int32, the length
-of Java's first array, and as an int16, the length of a topic's name, it is negative. No client's reader looks
-at the bytes that follow its own.
+of Java's first array, and as an int16, the length of a topic's name, it is negative. No client's reader but
+Sarama's, which fails under `sticky`, looks at the bytes that follow its own.
 
 Java's `StickyAssignor` has had the generation since version 1 and writes no version number, so a reader tries
 the newer form first. librdkafka (`rd_kafka_sticky_assignor_get_metadata`) and franz-go (`JoinGroupMetadata`)
@@ -212,9 +212,8 @@ _SUBSCRIPTION = "subscription"
 class Subscription:
     """A subscription as it stands in the bytes.
 
-    `version` may be newer than this code. `user_data` is empty where it is null in the bytes: no client tells
-    these two apart. `generation` is -1 and `rack` is None where the version has none; an empty rack id means
-    none, as in Java.
+    `version` may be newer than this code. `user_data` is empty where it is null in the bytes. `generation` is
+    -1 and `rack` is None where the version has none; an empty rack id means none, as in Java.
     """
 
     version: int
@@ -260,8 +259,8 @@ def encode_subscription(subscription: Subscription) -> bytes:
     writer = Writer(_SUBSCRIPTION)
     writer.int16("version", version)
     writer.strings("topics", subscription.topics)
-    # Never null, since Kafka 0.9 could not read that; librdkafka does the same.
-    writer.byte_array("user_data", subscription.user_data)
+    # Null if empty, as Java writes: under `sticky`, empty bytes make a leader of Sarama fail.
+    writer.nullable_byte_array("user_data", subscription.user_data or None)
     if version >= 1:
         writer.topic_partitions("owned_partitions", subscription.owned)
     if version >= 2:
@@ -376,5 +375,6 @@ def encode_assignment(assignment: ConsumerAssignment, *, names: Names | None = N
     writer = Writer(_ASSIGNMENT, names)
     writer.int16("version", assignment.version)
     writer.topic_partitions("assigned_partitions", assignment.partitions)
-    writer.byte_array("user_data", assignment.user_data)
+    # Null if empty, as in a subscription: a member of Sarama sends them back when it joins again.
+    writer.nullable_byte_array("user_data", assignment.user_data or None)
     return writer.getvalue()

@@ -85,8 +85,12 @@ class Writer(FieldPath):
         self._long_length(field, len(value))
         self._buffer += value
 
+    def nullable_byte_array(self, field: str, value: bytes | None) -> None:
+        self._long_length(field, -1 if value is None else len(value))
+        self._buffer += value or b""
+
     def _long_length(self, field: str, length: int) -> None:
-        """The length of bytes or of an array."""
+        """The length of bytes or of an array, -1 for null."""
         if self.flexible:
             self.uvarint(length + 1)
         else:
