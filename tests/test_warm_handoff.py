@@ -118,6 +118,31 @@ def test_a_unit_moves_as_a_whole() -> None:
     assert units(result, "b") == ((("t", 1), ("u", 1)),)
 
 
+@pytest.mark.parametrize("units_of", [[(0, 1), (1, 2)], [(1, 2), (0, 1)], [(0, 0, 1)]], ids=str)
+@pytest.mark.parametrize("facts", [WARMS, ready(0, 1), ready(0, 1, 2), ready(1, warming=[2])], ids=str)
+def test_units_that_overlap_give_each_partition_once(units_of: Any, facts: Warmth) -> None:
+    class Overlapping(TakesAll):
+        def units(self, group: Group) -> Any:
+            return [[("t", number) for number in unit] for unit in units_of]
+
+    result = led(
+        member("a", of("t", 0, 1, 2), WARMS), member("b", {}, facts), partitions=3, strategy=Overlapping()
+    )
+    given = [*result.assignment.members["a"].get("t", ()), *result.withheld.get("b", {}).get("t", ())]
+    assert sorted(given) == [0, 1, 2]
+
+
+class TakesAll(Strategy):
+    """The last member gets everything."""
+
+    name = "takes-all"
+
+    def assign(self, group: Group) -> Assignment:
+        *others, last = sorted(group.members)
+        everything = {topic.name: [*range(topic.partitions)] for topic in group.topics.values()}
+        return Assignment({other: {} for other in others} | {last: everything})
+
+
 def test_what_a_member_owns_of_a_unit_is_not_warmed_again() -> None:
     owner = member("a", {"t": (0, 1), "u": (0, 1, 2, 3)}, WARMS, "t", "u")
     half = member("b", of("t", 2, 3), WARMS, "t", "u")

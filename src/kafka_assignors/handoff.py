@@ -123,20 +123,19 @@ class Handoff:
             # Its owner has revoked it for this member, which gets it even if the target has changed: no
             # member takes a partition cold that is warm elsewhere.
             owner_of.setdefault(partition, heir)
-        unit_of = {partition: tuple(sorted(unit)) for unit in units for partition in unit}
+        unit_of = {partition: tuple(sorted({*unit})) for unit in units for partition in unit}
         given: dict[str, list[Partition]] = {member_id: [] for member_id in target.members}
         moves: dict[str, tuple[Unit, ...]] = {}
         waiting = 0
         for member_id, assigned in target.members.items():
             own = {*pairs(assigned)}
-            target_of_member = frozenset(own)
             holds = {*pairs(group.claims.owners.get(member_id, {}))}
             begun = self.ready.get(member_id, frozenset()) | self.warming.get(member_id, frozenset())
             moving: dict[Unit, bool] = {}
             for partition in sorted(own):
-                whole = unit_of.get(partition, (partition,))
-                unit = tuple(each for each in whole if each in target_of_member)
-                if unit in moving:
+                # What waits is in `own` no more, so units that overlap give no partition twice.
+                unit = tuple(each for each in unit_of.get(partition, (partition,)) if each in own)
+                if partition not in own or unit in moving:
                     continue
                 owners = {owner_of.get(each) for each in unit}
                 if owners != {member_id}:
