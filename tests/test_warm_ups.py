@@ -346,6 +346,16 @@ async def test_assigned_partitions_wait_for_the_end_of_their_warm_up() -> None:
 
 
 @scene
+async def test_a_warm_up_runs_before_its_task_has_taken_its_first_step() -> None:
+    warm = member_of(Client())
+    listed(warm, 0)
+    assert warm.is_warming(frozenset(unit(0)))
+    assert not warm.is_warming(frozenset(unit(1)))
+    warm.listener_is(object())  # Nothing was called: it ends without a call.
+    await warm.over(frozenset(unit(0)))
+
+
+@scene
 async def test_a_drain_ends_when_nothing_is_owned_or_with_its_timeout() -> None:
     client = Client(in_a_group(owned=frozenset(unit(0))))
     warm = member_of(client)

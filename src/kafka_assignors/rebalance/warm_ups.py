@@ -171,8 +171,8 @@ class WarmUps:
 
         `on_partitions_assigned` waits for its end, which comes within the time that a warm-up may take.
         """
-        calls = tuple(self._calls)  # At once: kafka-python asks in another thread.
-        return any(not partitions.isdisjoint(unit) for unit in calls)
+        # Of a value that is never changed: kafka-python asks in another thread.
+        return any(not partitions.isdisjoint(unit) for unit in self._state.running)
 
     async def over(self, partitions: Partitions) -> None:
         """Wait for that end."""
