@@ -14,12 +14,14 @@ from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartiti
 from kafka_assignors.handoff import LISTED_BYTES, Handoff
 from kafka_assignors.leader import LeaderResult, lead
 from kafka_assignors.messages import LastAssignment, read_assignment
+from kafka_assignors.rebalance.events import Membership, RejoinRequested
 from kafka_assignors.rebalance.warming import Warming
 from kafka_assignors.strategies import CooperativeSticky, Strategy
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import ConsumerAssignment, decode_member, encode_assignment
 from kafka_assignors.wire.warm_sections import Unit, WarmList, read_warm_list, warm_list_bytes, warmth_bytes
 from kafka_assignors_strategies import CoPartitioned
+from tests import warm_simulation
 from tests.warm_simulation import STRATEGIES, Broken, Options, simulate
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE
@@ -391,6 +393,26 @@ class WithholdsFirst(Handoff):
     def hold(self, target: Assignment, units: Any) -> tuple[Assignment, Mapping[str, tuple[Unit, ...]], int]:
         _, moves, waiting = super().hold(target, units)
         return target, moves, waiting
+
+
+class ReportsAgain(warm_simulation.Process):
+    """A member that takes what its owner still revokes for a report that the leader has overlooked."""
+
+    def assigned(self, membership: Membership, data: bytes, leader: str, topics: frozenset[str]) -> None:
+        reported = self.warming.reported
+        super().assigned(membership, data, leader, topics)
+        if not reported.isdisjoint(self.warming.listed):
+            self.run.after(5.0, lambda: self.again(membership))
+
+    def again(self, membership: Membership) -> None:
+        if self.machine.membership == membership:
+            self.tell(RejoinRequested("partitions are warm"))
+
+
+def test_a_member_that_repeats_a_report_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_simulation, "Process", ReportsAgain)
+    with pytest.raises(Broken, match="has nothing new to tell, and joins: partitions are warm"):
+        simulate(range(5), Options(changes=10))
 
 
 @pytest.mark.parametrize("mutant", [NothingCounts, ForgetsWhatIsReady, WithholdsFirst])

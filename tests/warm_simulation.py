@@ -4,8 +4,10 @@
 
 Each run makes a group of members, most of them with a warm-up callback, changes it again and again, and lets
 it come to rest in between. Checked at every step: a partition has one live owner at most; only what a live
-owner claims is held; no partition is free while a member waits for it. Checked at rest: every partition has
-an owner, nothing is warmed, held or withheld, and the strategy would change nothing.
+owner claims is held; no partition is free while a member waits for it; a member that has nothing new to tell
+its leader begins no generation, as a coordinator removes those that a rebalance waits for too long, and some
+revocations are slow. Checked at rest: every partition has an owner, nothing is warmed, held or withheld, and
+the strategy would change nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +28,15 @@ from kafka_assignors.rebalance import events as e
 from kafka_assignors.rebalance.warming import Warming
 from kafka_assignors.strategies import Capacity, CooperativeSticky, RackAwareSticky, Strategy
 from kafka_assignors.strategy import RebalanceProtocol
+from kafka_assignors.wire import decode_member
 from kafka_assignors.wire.warm_sections import Unit, warmth_bytes
 from kafka_assignors_strategies import CoPartitioned, Priority, Rollout, Standby, Weighted
 
 FOREVER = Settings(session_timeout=1e9, rebalance_timeout=1e9, max_poll_interval=1e9)
 COALESCE_S = 1.0
 SESSION_S = 5.0
+SLOW_S = 30.0
+"""How long some calls for a revocation take: longer than anything that a member waits for."""
 MOST_EVENTS = 50_000
 
 Strategies = Callable[[random.Random], Strategy]
@@ -114,7 +119,8 @@ class Process:
             case e.Revoke() | e.Announce() | e.Lose():
                 if isinstance(action, e.Lose):
                     self._cancel(frozenset(self.warming.listed))
-                run.after(run.delay(), lambda: self.tell(e.ListenerReturned()))
+                is_slow = isinstance(action, e.Revoke) and run.rng.random() < 0.2
+                run.after(SLOW_S if is_slow else run.delay(), lambda: self.tell(e.ListenerReturned()))
             case e.SendJoin():
                 topics, data = self.machine.topics, self._subscription(action)
                 run.after(run.delay(), lambda: run.coordinator.join(self, action, topics, data))
@@ -213,6 +219,12 @@ class Joined:
     data: bytes
     is_joining: bool = True
 
+    def news(self) -> Member:
+        """What the member tells its leader, but for what that has told it."""
+        member = decode_member(self.process.assignor.strategy, "", self.data)
+        warmth = member.warmth and replace(member.warmth, generation=0, plan=0, warming={})
+        return replace(member, generation=0, warmth=warmth)
+
 
 class Coordinator:
     """A classic group; a join waits for all members without a limit."""
@@ -237,7 +249,11 @@ class Coordinator:
         if not member_id:
             self._ids += 1
             member_id = f"{process.name}-{self._ids}"
-        self.members[member_id] = Joined(process, join, topics, data)
+        before = self.members.get(member_id)
+        self.members[member_id] = now = Joined(process, join, topics, data)
+        begins = not self._is_preparing and before is not None
+        if begins and before.news() == now.news() and not self._run.options.garbled:
+            raise Broken(f"{process.name} has nothing new to tell, and joins: {join.reason}")
         self._prepare()
 
     def remove(self, member_id: str) -> None:
@@ -264,12 +280,12 @@ class Coordinator:
             member = self.members.get(member_id)
             if member is None or member.is_joining or not self._is_preparing:
                 return
-            if self._run.now > expires_at:
+            membership, error = member.process.machine.membership, e.MembershipError.REBALANCE_IN_PROGRESS
+            if membership.member_id == member_id and member.process.is_alive:
+                member.process.tell(e.HeartbeatAnswered(membership, error, self._run.now))
+            elif self._run.now > expires_at:
                 self.remove(member_id)
                 return
-            membership, error = member.process.machine.membership, e.MembershipError.REBALANCE_IN_PROGRESS
-            if membership.member_id == member_id:
-                member.process.tell(e.HeartbeatAnswered(membership, error, self._run.now))
             self._run.after(0.05, heartbeat)
 
         self._run.after(self._run.delay(), heartbeat)

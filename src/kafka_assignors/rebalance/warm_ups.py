@@ -33,12 +33,6 @@ END_S = 5.0
 COALESCE_S = 1.0
 """How long a ready unit waits for others."""
 
-REPORT_AGAIN_S = 5.0
-"""How long after an assignment a member reports again what its leader has overlooked; doubled each time."""
-
-MOST_REPORTS = 6
-"""How often a member reports a unit to a leader that overlooks it."""
-
 
 class WarmUp(Protocol):
     """One call of the listener."""
@@ -90,13 +84,11 @@ class WarmUps:
         self._overdue: list[WarmUp] = []
         self._has_said_they_hang = False
         self._reports_soon = False
-        self._reported_again = 0
         self._refusal: str | None = None
         self._has_said_it_drains = False  # in its last JoinGroup request
         self._drains: list[Wakeup] = []  # one for each call: a wakeup wakes one task
         self._ended = client.wakeup()
         self._report_soon_over = client.wakeup()
-        self._report_again_over = client.wakeup()
 
     # ---- for the session
 
@@ -113,18 +105,11 @@ class WarmUps:
         """The member was assigned these partitions, and shall warm what is listed."""
         if warm is None and self._has_said_it_drains:
             self._refusal = "its leader knows nothing of warm handoff"
-        overlooked = self._state.reported
         self._arriving |= {unit for unit in self._state.listed if partitions.issuperset(unit)}
         self._state, gone = self._state.assigned(generation, warm, partitions)
         self._tell_cancelled(gone)
         self.look()  # The member may have begun to close before the response came.
         self._begin()
-        if not overlooked.isdisjoint(self._state.listed) and self._reported_again < MOST_REPORTS:
-            pause_s = REPORT_AGAIN_S * 2**self._reported_again
-            self._reported_again += 1
-            self._client.spawn(self._report_again(generation, pause_s))
-        elif not self._state.listed:
-            self._reported_again = 0
 
     def listener_is(self, listener: object) -> None:
         """Cancel the warm-ups of another listener than this one, and join again for the next list."""
@@ -146,7 +131,6 @@ class WarmUps:
         if member.closing:
             self._refusal = "it is being closed"
             self._report_soon_over.notify()
-            self._report_again_over.notify()
         for drain in self._drains:
             drain.notify()
 
@@ -352,12 +336,6 @@ class WarmUps:
         await self._report_soon_over(COALESCE_S)
         self._reports_soon = False
         if self._state.unreported:
-            self._rejoin()
-
-    async def _report_again(self, generation: int, pause_s: float) -> None:
-        """A leader that has overlooked a report may have made a mistake; the next one may not."""
-        await self._report_again_over(pause_s)
-        if self._state.generation == generation and self._state.reported:
             self._rejoin()
 
     def _rejoin(self) -> None:
