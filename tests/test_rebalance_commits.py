@@ -145,6 +145,10 @@ class Committer:
     def member(self) -> MemberState:
         return self.driver.member
 
+    @property
+    def has_open_commits(self) -> bool:
+        return bool(self.member.commits.waiting) or self.member.commits.is_under_way
+
     def handle(self, event: Event) -> None:
         self.do(self.driver.tell(event))
 
@@ -369,7 +373,7 @@ class TestCommitsOfASession:
         assert client.connecting is not None
         client.connecting.set_exception(ValueError("no error of Kafka"))
         assert await error_of(commit) is ValueError
-        assert not client.member.commits
+        assert not client.has_open_commits
 
     @scene
     async def test_without_retries_a_closed_connection_fails_the_commit(self) -> None:
@@ -378,7 +382,7 @@ class TestCommitsOfASession:
         commit = await client.begins(1, 0)
         await client.closes()
         assert await error_of(commit) is ClientError
-        assert not client.member.commits
+        assert not client.has_open_commits
 
     @scene
     async def test_a_request_may_have_the_most_partitions_and_no_more(self) -> None:
@@ -510,7 +514,7 @@ class Chance:
         client = self.client
         for _ in range(120):
             await self.step()
-        while client.member.commits or client.member.must_join:
+        while client.has_open_commits or client.member.must_join:
             await client.connects()
             if client.under_way is not None:
                 await self.answer()

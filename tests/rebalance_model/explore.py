@@ -116,10 +116,8 @@ def check_rest(world: World) -> None:
     for topic in frozenset().union(*(member.topics for member in members)):
         if owners[topic, 0] != 1:
             raise Violation(f"at rest {topic} has {owners[topic, 0]} owners")
-    if any(
-        process.commit is not None or (process.member and process.member.commits)
-        for process in world.processes
-    ):
+    are_open = (member.commits.waiting or member.commits.is_under_way for member in members)
+    if any(process.commit is not None for process in world.processes) or any(are_open):
         raise Violation("at rest a commit is still open")
 
 

@@ -42,9 +42,6 @@ class OpenCommits:
     resendable: Partitions = _NOTHING
     met_rebalance: bool = False
 
-    def __bool__(self) -> bool:
-        return bool(self.waiting) or self.is_under_way
-
     def request(self, wanted: Partitions, committable: Partitions) -> CommitStep:
         """The user commits offsets of the `wanted` partitions."""
         after = replace(self, waiting=self.waiting | (wanted & committable))
