@@ -327,6 +327,22 @@ async def test_a_report_is_made_once_although_the_owner_still_revokes_what_is_re
     assert asyncio.all_tasks() == {asyncio.current_task()}  # Nothing joins again later.
 
 
+@pytest.mark.parametrize("is_needed", [False, True])
+@scene
+async def test_what_becomes_ready_during_a_join_is_reported_if_it_is_listed_then(
+    is_needed: bool,
+) -> None:
+    client, warm = await warming(0)
+    client.member = in_a_group(joins=True)
+    client.calls[unit(0)].over.set_result(None)
+    await settled()
+    assert client.joins == 0
+    client.member = in_a_group()
+    listed(warm, *[0] * is_needed, generation=2)
+    await settled()
+    assert client.joins == is_needed
+
+
 @scene
 async def test_assigned_partitions_wait_for_the_end_of_their_warm_up() -> None:
     client, warm = await warming(0)

@@ -157,6 +157,7 @@ class Process:
         self.warming, gone = self.warming.assigned(membership.generation, own.warm, partitions)
         self._forget(gone)
         self._begin()
+        self._report(now=self.warming.is_warm)
 
     def _cancel(self, gone: frozenset[Unit]) -> None:
         self.warming = self.warming.without(gone)
@@ -195,7 +196,8 @@ class Process:
         if not self.warming.unreported:
             return
         if now:
-            self.tell(e.RejoinRequested("partitions are warm"))
+            if not self.machine.join.is_under_way:  # Its assignment may have no need of the report.
+                self.tell(e.RejoinRequested("partitions are warm"))
         elif not self.reports_soon:
             self.reports_soon = True
             self.run.after(COALESCE_S, self._report_later)

@@ -290,9 +290,7 @@ class Model:
             yield self._at_once(Step(f"{name} is about to join", after, True))
         for unit in sorted(process.warm.running):
             warm, _ = process.warm.ended(unit).begin()
-            after = self._put(here, warm=warm)
-            if warm.unreported and not member.closing:
-                after = self._tell(after, events.RejoinRequested("warm"))
+            after = self._reports(self._put(here, warm=warm))
             yield self._at_once(Step(f"{name} has warmed {names_of(frozenset(unit))}", after, True))
         if "drain" in self.events and not process.warm.draining and not member.closing:
             warm = replace(process.warm, draining=True)
@@ -416,7 +414,17 @@ class Model:
         warm, _ = _ended(warm).begin()
         if len(warm.running) > warm.max_warming:
             raise Violation(f"{here.name} warms more than {warm.max_warming}")
-        return self._put(here, warm=warm)
+        return self._reports(self._put(here, warm=warm))
+
+    def _reports(self, here: Here) -> Here:
+        """The process, which joins again if its leader does not know of all that is ready.
+
+        A join that is under way comes first: its assignment may have no need of the report.
+        """
+        member = here.process.member
+        if member is None or member.closing or member.join.is_under_way or not here.process.warm.unreported:
+            return here
+        return self._tell(here, events.RejoinRequested("warm"))
 
     def _callers_steps(self, here: Here, member: MemberState) -> Iterator[Step]:
         """Commits are requested, and callers wait no longer, also while a request is under way."""

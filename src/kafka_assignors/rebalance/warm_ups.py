@@ -110,6 +110,7 @@ class WarmUps:
         self._tell_cancelled(gone)
         self.look()  # The member may have begun to close before the response came.
         self._begin()
+        self._report()
 
     def listener_is(self, listener: object) -> None:
         """Cancel the warm-ups of another listener than this one, and join again for the next list."""
@@ -339,7 +340,8 @@ class WarmUps:
             self._rejoin()
 
     def _rejoin(self) -> None:
-        if self._client.member.closing:
+        member = self._client.member
+        if member.closing or member.join.is_under_way:  # Its assignment may have no need of the report.
             return
         count = sum(map(len, self._state.ready))
         self._client.handle(events.RejoinRequested(f"{count} partitions are warm"))
