@@ -9,12 +9,10 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors import wire
 from kafka_assignors.strategies import CooperativeSticky, MemberContext
 from kafka_assignors.wire.consumer_protocol import encode_sticky_user_data
 from kafka_assignors_replay.history.consumer_offsets import (
-    ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,
     GroupMetadata,
@@ -23,32 +21,32 @@ from kafka_assignors_replay.history.consumer_offsets import (
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_replay.history.kip848_records import decode_consumer_group_value
-from tests.java_group_fields import consumer_group_fields, encode_consumer_group_fields, read_fields
+from kafka_assignors_replay.history.kip848_records import (
+    ConsumerGroupValue,
+    TopicMetadata,
+    decode_consumer_group_value,
+)
 
 Fields = dict[str, Any]
 
+WRITTEN = ("subscription", "assignment", "sticky", "cooperative-sticky")
+"""The kinds that our codecs write; they only read records of a broker."""
+
 
 def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
-    """The bytes that our codecs write for these fields."""
-    if kind == "subscription":
-        topics, data = tuple(fields["topics"]), bytes.fromhex(fields["user_data"] or "")
-        return wire.encode_subscription(
-            wire.Subscription(version, topics, data, fields["owned"], fields["generation"], fields["rack"])
-        )
-    if kind == "assignment":
-        data = bytes.fromhex(fields["user_data"] or "")
-        return wire.encode_assignment(wire.ConsumerAssignment(version, fields["partitions"], data))
+    """The bytes that our codecs write for these fields of one of the kinds in `WRITTEN`."""
     if kind == "sticky":
         return encode_sticky_user_data(fields["owned"], fields["generation"])
     if kind == "cooperative-sticky":
         context = MemberContext(frozenset(), generation=fields["generation"])
         return wire.encode_user_data(CooperativeSticky(), context, held=True)
-    if kind == "record_key":
-        return encode_key(_record_key(version, fields))
-    if kind == "consumer_group":
-        return encode_consumer_group_fields(ConsumerGroupRecord(version), fields)
-    return encode_group_metadata(_group_metadata(version, fields))
+    data = bytes.fromhex(fields["user_data"] or "")
+    if kind == "assignment":
+        return wire.encode_assignment(wire.ConsumerAssignment(version, fields["partitions"], data))
+    owned, generation, rack = fields["owned"], fields["generation"], fields["rack"]
+    return wire.encode_subscription(
+        wire.Subscription(version, tuple(fields["topics"]), data, owned, generation, rack)
+    )
 
 
 def decode_fields(kind: str, version: int, data: bytes) -> Fields:
@@ -74,7 +72,7 @@ def decode_fields(kind: str, version: int, data: bytes) -> Fields:
     if kind == "record_key":
         return _record_key_fields(data)
     if kind == "consumer_group":
-        return consumer_group_fields(decode_consumer_group_value(ConsumerGroupRecord(version), data))
+        return _consumer_group_fields(decode_consumer_group_value(ConsumerGroupRecord(version), data))
     return _group_metadata_fields(decode_group_metadata(data))
 
 
@@ -85,7 +83,7 @@ def without_null_user_data(fields: Fields) -> Fields:
 
 def fields_as_read(kind: str, fields: Fields) -> Fields:
     """The fields that `decode_fields` gives for bytes of these: of some records it reads only a part."""
-    read: Fields = read_fields(fields) if kind == "consumer_group" else without_null_user_data(fields)
+    read: Fields = _read_fields(fields) if kind == "consumer_group" else without_null_user_data(fields)
     return read
 
 
@@ -98,24 +96,11 @@ def comparable_bytes(kind: str, fields: Fields) -> bool:
     """
     by_hash = {"assignment": "partitions", "sticky": "owned"}
     in_one_order = kind not in by_hash or len(fields[by_hash[kind]]) < 2
-    return in_one_order and fields.get("user_data") != ""
+    return kind in WRITTEN and in_one_order and fields.get("user_data") != ""
 
 
 def _plain(partitions: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     return {topic: list(numbers) for topic, numbers in partitions.items()}
-
-
-def _record_key(record_type: int, fields: Fields) -> OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey:
-    if record_type in (0, 1):
-        return OffsetCommitKey(fields["group"], fields["topic"], fields["partition"], record_type)
-    if record_type == 2:
-        return GroupMetadataKey(fields["group"])
-    return ConsumerGroupKey(
-        ConsumerGroupRecord(record_type),
-        fields["groupId"],
-        fields.get("memberId"),
-        fields.get("regularExpression"),
-    )
 
 
 def _record_key_fields(data: bytes) -> Fields:
@@ -150,17 +135,6 @@ _MEMBER = {
 """Attributes by Java's names, each with the version from which on records have it."""
 
 
-def _group_metadata(version: int, fields: Fields) -> GroupMetadata:
-    def attributes(of: Fields, named: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-        return {named[name][0]: value for name, value in of.items() if name in named}
-
-    members = []
-    for member in fields["members"]:
-        data = {name: base64.b64decode(member[name]) for name in ("subscription", "assignment")}
-        members.append(GroupMember(**attributes(member | data, _MEMBER)))
-    return GroupMetadata(version=version, members=tuple(members), **attributes(fields, _GENERATION))
-
-
 def _group_metadata_fields(value: GroupMetadata) -> Fields:
     def fields(of: GroupMetadata | GroupMember, named: Mapping[str, tuple[str, int]]) -> Fields:
         return {name: getattr(of, at) for name, (at, since) in named.items() if value.version >= since}
@@ -172,3 +146,38 @@ def _group_metadata_fields(value: GroupMetadata) -> Fields:
         }
         members.append(fields(member, _MEMBER) | data)
     return fields(value, _GENERATION) | {"members": members}
+
+
+_UNREAD = frozenset(
+    {
+        *("assignmentEpochs", "assignmentTimestamp", "classicMemberMetadata", "partitionMetadata"),
+        *("memberEpoch", "previousMemberEpoch", "state", "assignedPartitions", "partitionsPendingRevocation"),
+        *("rebalanceTimeoutMs", "timestamp", "version"),
+    }
+)
+"""Fields of a consumer group's record that our decoder drops."""
+
+
+def _read_fields(fields: Any) -> Any:
+    if isinstance(fields, dict):
+        return {name: _read_fields(value) for name, value in fields.items() if name not in _UNREAD}
+    return [_read_fields(each) for each in fields] if isinstance(fields, list) else fields
+
+
+def _consumer_group_fields(value: ConsumerGroupValue | TopicMetadata) -> Fields:
+    """The fields in the terms of Java's JSON for their schemas; it omits a tagged field with its default."""
+    fields = {_in_java(name): _as_in_java(field) for name, field in value._asdict().items()}
+    return {name: field for name, field in fields.items() if (name, field) != ("metadataHash", 0)}
+
+
+def _in_java(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _as_in_java(value: Any) -> Any:
+    if isinstance(value, TopicMetadata):
+        return _consumer_group_fields(value)
+    if isinstance(value, Mapping):
+        return [{"topicId": topic_id, "partitions": [*numbers]} for topic_id, numbers in value.items()]
+    return [_as_in_java(each) for each in value] if isinstance(value, tuple) else value

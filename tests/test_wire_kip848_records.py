@@ -9,8 +9,8 @@ import pytest
 
 from kafka_assignors.wire import ProtocolError
 from kafka_assignors_replay.history import kip848_records
-from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord, decode_key
-from tests.java_group_fields import consumer_group_fields, encode_consumer_group_fields, read_fields
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
+from tests.java_fields import decode_fields, fields_as_read
 from tests.test_wire_records import BY_BROKER, Json, where
 
 KINDS = {str(record.value) for record in ConsumerGroupRecord}
@@ -24,13 +24,10 @@ EVERY_RECORD = pytest.mark.parametrize("record", ConsumerGroupRecord, ids=lambda
 
 @pytest.mark.parametrize("record", OF_CONSUMER_GROUPS, ids=where)
 def test_a_value_reads_as_the_broker_dumps_it(record: Json) -> None:
-    key = decode_key(bytes.fromhex(record["key"]))
-    assert isinstance(key, ConsumerGroupKey)
-    data = bytes.fromhex(record["value"])
-    value = kip848_records.decode_consumer_group_value(key.type, data)
-    dumped = record["dumped_value"]["data"]
-    assert consumer_group_fields(value) == read_fields(dumped)
-    assert encode_consumer_group_fields(key.type, dumped) == data
+    fields = decode_fields(
+        "consumer_group", int(record["dumped_key"]["type"]), bytes.fromhex(record["value"])
+    )
+    assert fields == fields_as_read("consumer_group", record["dumped_value"]["data"])
 
 
 def test_the_broker_s_records_are_of_every_kind_that_it_writes() -> None:

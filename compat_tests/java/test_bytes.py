@@ -15,6 +15,7 @@ from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.wire import ProtocolError
 from kafka_assignors.wire.consumer_protocol import encode_sticky_user_data
 from tests.java_fields import (
+    WRITTEN,
     comparable_bytes,
     decode_fields,
     encode_fields,
@@ -44,13 +45,16 @@ def test_java_and_we_read_what_the_other_writes_and_write_the_same(
 ) -> None:
     compared = 0
     for fields in samples(kind, version):
-        ours, javas = encode_fields(kind, version, fields), java.write(kind, version, fields)
+        javas = java.write(kind, version, fields)
         assert decode_fields(kind, version, javas) == fields_as_read(kind, fields)
+        if kind not in WRITTEN:
+            continue
+        ours = encode_fields(kind, version, fields)
         assert without_null_user_data(java.read(kind, version, ours)) == without_null_user_data(fields)
         if comparable_bytes(kind, fields):
             assert ours == javas
             compared += 1
-    assert compared > SAMPLES // 10
+    assert compared > SAMPLES // 10 or kind not in WRITTEN
 
 
 @pytest.mark.parametrize(("kind", "version"), [case for case in KINDS if "sticky" not in case[0]])

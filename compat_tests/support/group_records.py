@@ -1,6 +1,6 @@
-"""The bytes of keys in `__consumer_offsets`, and of generations of classic groups, as a broker writes them.
+"""The bytes of records in `__consumer_offsets`, as a broker writes them.
 
-`history.consumer_offsets` of the replay reads them, and names the schemas.
+`history.consumer_offsets` and `history.kip848_records` of the replay read them, and name the schemas.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 
 from kafka_assignors.wire.writer import Writer
+from kafka_assignors_replay.history import kip848_records
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     GroupMetadata,
@@ -101,4 +102,47 @@ def encode_group_metadata(value: GroupMetadata) -> bytes:
             writer.no_tagged_fields()
     if writer.flexible:
         writer.no_tagged_fields()
+    return writer.getvalue()
+
+
+def encode_consumer_group_value(value: kip848_records.ConsumerGroupValue) -> bytes:
+    """The bytes of `value`; fields that it lacks have the values of a new member on a new broker."""
+    writer = RecordWriter("consumer group", flexible=True)
+    writer.int16("version", 0)
+    tagged = {}
+    match value:
+        case kip848_records.GroupEpoch(epoch, metadata_hash):
+            writer.int32("epoch", epoch)
+            tagged = {0: struct.pack(">q", metadata_hash)} if metadata_hash else {}
+        case kip848_records.PartitionMetadata(topics):
+            for topic in writer.items("topics", topics):
+                writer.uuid("topic_id", topic.topic_id)
+                writer.string("topic_name", topic.topic_name)
+                writer.int32("num_partitions", topic.num_partitions)
+                writer.strings("partition_metadata", ())
+                writer.no_tagged_fields()
+        case kip848_records.ConsumerGroupMember():
+            writer.nullable_string("instance_id", value.instance_id)
+            writer.nullable_string("rack_id", value.rack_id)
+            writer.string("client_id", value.client_id)
+            writer.string("client_host", value.client_host)
+            writer.strings("subscribed_topic_names", value.subscribed_topic_names)
+            writer.nullable_string("subscribed_topic_regex", value.subscribed_topic_regex)
+            writer.int32("rebalance_timeout_ms", 60_000)
+            writer.nullable_string("server_assignor", value.server_assignor)
+            tagged = {0: b"\0"}  # null: it speaks the new protocol
+        case kip848_records.TargetAssignmentEpoch(epoch):
+            writer.int32("assignment_epoch", epoch)
+        case kip848_records.TargetAssignment(by_topic):
+            for topic_id, numbers in writer.items("topic_partitions", [*by_topic.items()]):
+                writer.uuid("topic_id", topic_id)
+                writer.int32s("partitions", numbers)
+                writer.no_tagged_fields()
+        case kip848_records.CurrentAssignment():
+            writer.raw(bytes(9) + b"\1\1")  # two epochs and a state; no partitions
+        case kip848_records.ResolvedRegularExpression(topics):
+            writer.strings("topics", topics)
+            writer.int64("version", 1)
+            writer.int64("timestamp", 1)
+    writer.tagged_fields(tagged)
     return writer.getvalue()

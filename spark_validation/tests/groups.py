@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from compat_tests.support.group_records import encode_group_metadata, encode_key
+from compat_tests.support.group_records import encode_consumer_group_value, encode_group_metadata, encode_key
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_replay.history import kip848_records
 from kafka_assignors_replay.history.consumer_offsets import (
@@ -28,7 +28,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadataKey,
 )
 from kafka_assignors_replay.schemas import RAW, TOPICS
-from tests.java_group_fields import encode_consumer_group_value
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 
