@@ -33,11 +33,6 @@ def test_the_bytes_are_those_of_the_documentation() -> None:
     )
 
 
-def test_a_member_without_facts_sends_no_bytes() -> None:
-    assert encode_facts(Facts()) == b""
-    assert decode_facts(b"") == Facts()
-
-
 def test_fields_of_a_later_version_are_skipped() -> None:
     later = bytes.fromhex("0002 02 00 03 03 76 32 63 02 ffff") + b"and more"
     assert decode_facts(later) == Facts(release="v2")

@@ -32,13 +32,6 @@ def test_topics_of_a_member_may_be_any_set_list_or_tuple(
     assert led.assignment.load("a") == 2
 
 
-def test_a_later_change_of_the_given_topics_does_not_change_the_member() -> None:
-    topics = {"orders"}
-    member = Member("a", topics)
-    topics.add("payments")
-    assert member.topics == {"orders"}
-
-
 @pytest.mark.parametrize(
     "make", [partial(Member, "a"), lambda topics: replace(Member("a", NAMES), topics=topics)]
 )

@@ -36,17 +36,8 @@ def anchors(page: Path) -> set[str]:
 
 def test_the_pages_that_other_files_name_exist() -> None:
     """Plain text such as `docs/production.md` in a docstring or a comment is no link that a build checks."""
-    folders = (
-        "src",
-        "plugins",
-        "spark_validation",
-        "compat_tests",
-        "tests",
-        "benchmarks",
-        "examples",
-        "tools",
-    )
-    files = [*ROOT.glob("*"), *(each for folder in folders for each in (ROOT / folder).rglob("*"))]
+    names = ("src", "plugins", "spark_validation", "compat_tests", "tests", "benchmarks", "examples", "tools")
+    files = [*ROOT.glob("*"), *(each for name in names for each in (ROOT / name).rglob("*"))]
     texts = {".py", ".md", ".yaml", ".yml", ".toml", ".ini", ""}
     missing = {
         f"{file.relative_to(ROOT)}: {page}"

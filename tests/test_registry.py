@@ -15,18 +15,8 @@ from kafka_assignors.group import Assignment, Group
 from tests.test_cli import installed
 
 BUILT_IN = [
-    "capacity",
-    "cooperative-sticky",
-    "kip848-range",
-    "kip848-uniform",
-    "priority",
-    "rack-aware-sticky",
-    "range",
-    "rollout",
-    "roundrobin",
-    "standby",
-    "sticky",
-    "weighted",
+    *("capacity", "cooperative-sticky", "kip848-range", "kip848-uniform", "priority", "rack-aware-sticky"),
+    *("range", "rollout", "roundrobin", "standby", "sticky", "weighted"),
 ]
 
 WEIGHTED = """

@@ -24,11 +24,7 @@ COOPERATIVE = RebalanceProtocol.COOPERATIVE
 ORDERS = frozenset({"orders"})
 
 
-def a_member(
-    name: str,
-    release: str | None = None,
-    share: int | None = None,
-) -> Member:
+def a_member(name: str, release: str | None = None, share: int | None = None) -> Member:
     return Member(name, ORDERS, data=encode_facts(Facts(release, share)))
 
 

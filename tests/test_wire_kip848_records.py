@@ -68,11 +68,6 @@ UNKNOWN = (bytes([9, 3]) + b"new").hex()
             f"02 {TOPIC_ID} 02 00000001 00 01 {UNKNOWN}",
             kip848_records.CurrentAssignment(),
         ),
-        (
-            ConsumerGroupRecord.REGULAR_EXPRESSION,
-            f"0000 02 09 7061796d656e7473 000000000000000c 0000000000000022 01 {UNKNOWN}",
-            kip848_records.ResolvedRegularExpression(("payments",)),
-        ),
     ],
     ids=lambda value: value.name if isinstance(value, ConsumerGroupRecord) else "",
 )

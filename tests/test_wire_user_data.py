@@ -69,12 +69,6 @@ def test_user_data_of_other_clients_are_read_or_passed_over(
     assert member.revoked is bool(owned)
 
 
-@pytest.mark.parametrize("name", EVERY_NAME)
-def test_member_data_reaches_the_leader_under_every_strategy_name(name: str) -> None:
-    member = eager_member(name, wire.encode_user_data(Talkative(name, b"capacity=3"), CONTEXT))
-    assert member.data == b"capacity=3"
-
-
 def test_member_data_follow_java_and_are_laid_out_as_documented() -> None:
     user_data = wire.encode_user_data(Talkative("cooperative-sticky", b"capacity=3"), CONTEXT)
     claim = int32(7) + int32(2) + topic(b"audit", 0) + topic(b"orders", 1, 3)
