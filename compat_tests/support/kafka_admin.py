@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import concurrent.futures
 import contextlib
 import socket
@@ -21,6 +20,7 @@ from compat_tests.support.hang_limit import HANG_S, wait_for
 
 _ADMIN_TIMEOUT_S = HANG_S
 _ATTEMPT_TIMEOUT_S = 5.0
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
 class KafkaError(RuntimeError):
@@ -148,22 +148,21 @@ class Kafka:
 
     def delete_group(self, group: str) -> None:
         """Delete a group without members, and its committed offsets; the group need not exist."""
+        # On a new cluster `__consumer_offsets` is still being created, or a broker does not know yet that it
+        # coordinates the group. The client does not retry.
+        again = (Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE)
+
+        def is_deleted() -> bool:
+            try:
+                admin.delete_consumer_groups([group])[group].result(_ADMIN_TIMEOUT_S)
+            except KafkaException as error:
+                if (code := error.args[0].code()) not in (Code.GROUP_ID_NOT_FOUND, *again):
+                    raise
+                return bool(code == Code.GROUP_ID_NOT_FOUND)
+            return True
+
         with self.admin(f"delete group {group}") as admin:
-            deadline = time.monotonic() + _ADMIN_TIMEOUT_S
-            while True:
-                try:
-                    admin.delete_consumer_groups([group])[group].result(_ADMIN_TIMEOUT_S)
-                    return
-                except KafkaException as error:
-                    code = error.args[0].code()
-                    if code == Code.GROUP_ID_NOT_FOUND:
-                        return
-                    # On a new cluster `__consumer_offsets` is still being created, or a broker does not know
-                    # yet that it coordinates the group. The client does not retry.
-                    again = code in (Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS)
-                    if (not again and code != Code.COORDINATOR_NOT_AVAILABLE) or time.monotonic() > deadline:
-                        raise
-                time.sleep(0.05)
+            wait_for("the deletion", is_deleted)
 
     def produce(self, records: Mapping[tuple[str, int], int]) -> None:
         """Write so many records to each of these partitions."""
@@ -206,7 +205,7 @@ class Kafka:
                 tuple(node.rack or "" for node in partition.replicas)
                 for partition in sorted(description.partitions, key=lambda p: int(p.id))
             )
-            found.append(TopicDescription(topic, _topic_id(description.topic_id), racks))
+            found.append(TopicDescription(topic, str(description.topic_id).translate(_URL_SAFE), racks))
         return found
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
@@ -256,10 +255,3 @@ def _reassignment(topic: str, replicas: Sequence[Sequence[int]]) -> bytes:
     header = struct.pack(">hhih", 45, 0, 1, -1) + no_tags
     request = header + struct.pack(">i", int(_ADMIN_TIMEOUT_S * 1000)) + topics + no_tags
     return struct.pack(">i", len(request)) + request
-
-
-def _topic_id(value: Any) -> str:
-    """Confluent's Uuid, whose low and high halves are signed 64-bit numbers, in Kafka's form."""
-    high, low = value.get_most_significant_bits(), value.get_least_significant_bits()
-    raw = (high % 2**64).to_bytes(8, "big") + (low % 2**64).to_bytes(8, "big")
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

@@ -252,7 +252,8 @@ def test_a_log_that_lost_records_ends_the_archiver_and_a_restarted_broker_does_n
 ) -> None:
     topic.write(8)
     topic.run()
-    own_kafka.restart(1)
+    own_kafka.stop(1)
+    own_kafka.start(1)
     topic.write(8)
     assert topic.run().complete
     before = topic.expected()
