@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -75,31 +74,6 @@ def overall(results: Sequence[Result]) -> str:
         for assignor, verdicts in by_assignor.items()
     ]
     return markdown(head, rows)
-
-
-def by_family(results: Sequence[Result]) -> str:
-    """In how many groups of each family each assignor reaches an optimum."""
-    sizes: Counter[str] = Counter()
-    reached: dict[str, Counter[str]] = {}
-    for result in results:
-        best = reached.setdefault(result.assignor, Counter())
-        best[result.scenario.family] += result.verdict.best
-        sizes[result.scenario.family] += result.assignor == results[0].assignor
-    rows = [[name, *(best[family] for family in sizes)] for name, best in reached.items()]
-    return markdown(["assignor", *(f"{family} ({size})" for family, size in sizes.items())], rows)
-
-
-def ended_badly(results: Sequence[Result]) -> str:
-    """Crashes, invalid assignments and endless rebalances: their number, and one scenario of each."""
-    seen: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        if result.verdict.end is not End.SETTLED:
-            seen.setdefault((result.assignor, result.verdict.end.value), []).append(result)
-    rows = [
-        [name, end, len(them), f"`{them[0].scenario.family}/{them[0].scenario.name}`: {them[0].verdict.why}"]
-        for (name, end), them in seen.items()
-    ]
-    return markdown(["assignor", "how", "groups", "the first"], rows)
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 
 from compat_tests.corpus.optimum import best_of
-from compat_tests.corpus.run import OURS, Result, by_family, ended_badly, overall, play_ours, run
+from compat_tests.corpus.run import OURS, Result, overall, play_ours, run
 from compat_tests.corpus.scenario import Scenario, read_corpus
 from compat_tests.peers.asking import PEERS, Peer, available_clients, version_of
 from tests.exact_groups import FAMILIES, draw
@@ -48,14 +48,14 @@ def drawn(groups: int, seed: str, families: Sequence[str] = FAMILIES) -> list[Sc
 
 
 def play(scenarios: Sequence[Scenario], peers: Sequence[Peer], console: Console) -> tuple[str, list[Result]]:
-    """The tables of one set of groups, and the results."""
+    """The table of one set of groups, and the results."""
     plays = len(scenarios) * (len(OURS) + len(peers))
     results = list(track(run(scenarios, peers), "playing", total=plays, console=console))
     clients = dict.fromkeys(peer.client for peer in peers)
     asked = ", ".join(f"{client} {version_of(client)}" for client in clients)
-    parts = [f"{len(scenarios)} groups; {asked}.", overall(results), "Best, by family:", by_family(results)]
-    if any(not result.verdict.flawless for result in results):
-        parts += ["What ended badly, and the first group in which it did:", ended_badly(results)]
+    missed = [one for one in results if one.ours and not one.verdict.flawless]
+    parts = [f"{len(scenarios)} groups; {asked}.", overall(results)]
+    parts += [f"{one.assignor} missed the optimum of {one.scenario.name}" for one in missed]
     return "\n\n".join(parts), results
 
 
