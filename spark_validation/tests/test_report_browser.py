@@ -5,17 +5,21 @@ Without a browser these tests fail under CI, and are skipped elsewhere.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import closing
+import shutil
+import subprocess
+import tempfile
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli.console import printable
 from kafka_assignors_replay.report.as_html import html_report
-from spark_validation.tests.chromium import Page, find_chromium
 from spark_validation.tests.report_sample import GROUPS, sample
 from tests.hostile_names import NAMES, assert_harmless
 
@@ -23,49 +27,86 @@ pytestmark = pytest.mark.exhaustive  # the same with every PySpark
 
 SHOWN = tuple(dict.fromkeys((*GROUPS, *NAMES.values())))
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """The loaded report, with each group and expander open."""
-    executable = find_chromium()
-    if executable is None:
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # There is no sandbox for root, as which CI runs; the page is ours.
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--window-size=1500,1000",
+    "--allow-file-access-from-files",  # for `AROUND`, which reads the frame
+    "--enable-logging=stderr",
+    "--virtual-time-budget=10000",
+    "--dump-dom",
+)
+
+AROUND = """<!DOCTYPE html>
+<meta charset="utf-8">
+<style>iframe { border: 0; height: 900px }</style>
+<pre id="result"></pre>
+<script>
+async function look(frame) {
+  const {document, performance} = frame.contentWindow;
+  document.querySelectorAll("details").forEach(each => each.open = true);
+  result.textContent = JSON.stringify([%s]);
+}
+</script>
+<iframe sandbox="allow-scripts allow-same-origin" width="%d" src="report.html" onload="look(this)"></iframe>
+"""
+"""The values of expressions, and the report in a frame, in which a dialog is an error."""
+
+ABOUT_THE_FRAME = "An iframe which has both allow-scripts and allow-same-origin for its sandbox attribute"
+
+
+def evaluate(*expressions: str, width: int = 1280) -> list[Any]:
+    """The values of JavaScript expressions in the report, each group open; nothing may be on its console."""
+    browsers = (os.environ.get("CHROMIUM"), *map(shutil.which, BROWSERS))
+    browser = next(filter(None, browsers), None)
+    if browser is None:
         install = "install chromium, or set CHROMIUM to a Chrome or Chromium executable"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no browser to open the report in: {install}")
-    file: Path = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(html_report(sample(groups=SHOWN)), encoding="utf-8")
-    with closing(Page(executable)) as page:
-        page.open(file.as_uri())
-        page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
-        yield page
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        page = Path(folder, "page.html")
+        page.write_text(AROUND % (", ".join(f"await ({each})" for each in expressions), width))
+        Path(folder, "report.html").write_text(html_report(sample(groups=SHOWN)), encoding="utf-8")
+        command = [browser, *FLAGS, f"--user-data-dir={folder}/profile", page.as_uri()]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=HANG_S, check=True)
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line and ABOUT_THE_FRAME not in line]
+    assert console == []
+    result = done.stdout.partition('<pre id="result">')[2].partition("</pre>")[0]
+    values: list[Any] = json.loads(unescape(result))
+    return values
 
 
-def test_nothing_on_the_page_fails_and_nothing_is_fetched_but_the_file_itself(page: Page) -> None:
-    assert page.errors() == []
-    [address] = [address for address in page.requests() if not address.startswith("data:")]
-    assert address.startswith("file://")
-    policy = page.evaluate("document.querySelector('meta[http-equiv=Content-Security-Policy]').content")
-    assert policy.startswith("default-src 'none'; script-src 'sha256-")
-    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
-    assert page.evaluate("document.querySelectorAll('[src], link:not([href=\"data:,\"])').length") == 0
+def test_nothing_on_the_page_fails_and_nothing_is_fetched_but_the_file_itself() -> None:
+    policy, fetched, sources = evaluate(
+        "document.querySelector('meta[http-equiv=Content-Security-Policy]').content",
+        "performance.getEntriesByType('resource').map(entry => entry.name)",
+        "document.querySelectorAll('[src], link:not([href=\"data:,\"])').length",
+    )
+    assert re.fullmatch(
+        r"default-src 'none'; script-src 'sha256-[\w+/=]+'; style-src 'unsafe-inline'; img-src data:", policy
+    )
+    assert [address for address in fetched if not address.startswith("data:")] == []
+    assert sources == 0
 
 
-def test_every_plot_has_marks_of_some_size_in_it_and_a_legend(page: Page) -> None:
-    plots = page.evaluate("document.querySelectorAll('figure .plot').length")
-    assert plots == 1 + len(SHOWN)
+def test_every_plot_has_marks_of_some_size_in_it_and_a_legend() -> None:
     empty = """[...document.querySelectorAll('figure')].filter(figure => {
       const marks = figure.querySelectorAll('.plot .bar');
       const box = [...marks].map(mark => mark.getBoundingClientRect());
       return !figure.querySelector('.legend li') || !box.some(each => each.width + each.height > 3);
     }).map(figure => figure.querySelector('figcaption').textContent)"""
-    assert page.evaluate(empty) == []
+    plots = "document.querySelectorAll('figure .plot').length"
+    assert evaluate(plots, empty) == [1 + len(SHOWN), []]
 
 
 @pytest.mark.parametrize("width", [390, 1400])
-def test_no_label_is_cut_and_the_page_is_as_wide_as_the_screen(page: Page, width: int) -> None:
-    page.command(
-        "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
-    )
-    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+def test_no_label_is_cut_and_the_page_is_as_wide_as_the_screen(width: int) -> None:
     # The text of a label is within its plot, and not under the drawing.
     cut = """[...document.querySelectorAll(
       '.plot .label, .plot .figure, .legend li, .tiles li, .chip, .cards td, summary')].filter(label => {
@@ -79,7 +120,8 @@ def test_no_label_is_cut_and_the_page_is_as_wide_as_the_screen(page: Page, width
           && inner.top < box.bottom - 1 && inner.bottom > box.top + 1)(drawing.getBoundingClientRect());
         return inner.width && (inner.left < outer.left - 1 || inner.right > outer.right + 1 || under);
       }).map(label => label.className + ': ' + label.textContent.slice(0, 60))"""
-    assert page.evaluate(cut) == []
+    fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    assert evaluate("document.documentElement.clientWidth", fits, cut, width=width) == [width, True, []]
 
 
 def plain(text: str) -> str:
@@ -87,24 +129,25 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_hostile_names_are_shown_and_do_nothing(page: Page) -> None:
-    assert page.dialogs() == 0
-    assert_harmless(page.evaluate("document.documentElement.outerHTML").replace("\t", ""))
-    text = plain(page.evaluate("document.body.innerText"))
-    for name in SHOWN:
-        assert plain(printable(name)) in text
-    assert page.evaluate("document.querySelectorAll('img, iframe').length") == 0
-    assert page.evaluate("document.scripts.length") == 1
-    links = page.evaluate("[...document.querySelectorAll('a')].map(link => link.getAttribute('href'))")
-    assert all(re.match(r"#|\./javascript%3Atables/", link) for link in links)
-    handlers = (
-        "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(a => /^on/.test(a))"
+def test_hostile_names_are_shown_and_do_nothing() -> None:
+    markup, shown, foreign, scripts, links, handlers = evaluate(
+        "document.documentElement.outerHTML",
+        "document.body.innerText",
+        "document.querySelectorAll('img, iframe').length",
+        "document.scripts.length",
+        "[...document.querySelectorAll('a')].map(link => link.getAttribute('href'))",
+        "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(a => /^on/.test(a))",
     )
-    assert page.evaluate(handlers) == []
+    assert_harmless(markup.replace("\t", ""))
+    assert [name for name in SHOWN if plain(printable(name)) not in plain(shown)] == []
+    assert (foreign, scripts, handlers) == (0, 1, [])
+    assert all(re.match(r"#|\./javascript%3Atables/", link) for link in links)
 
 
-def test_a_link_to_a_group_opens_it(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('details').forEach(e => e.open = false)")
-    page.evaluate("document.querySelector('.cards a[href=\"#group-1\"]').click()")
-    page.wait_until("document.getElementById('group-1').open")
-    assert not page.evaluate("document.getElementById('group-2').open")
+def test_a_link_to_a_group_opens_it() -> None:
+    follow = """new Promise(followed => {
+      document.querySelectorAll('details').forEach(each => each.open = false);
+      frame.contentWindow.addEventListener('hashchange', followed);
+      document.querySelector('.cards a[href="#group-1"]').click();
+    }).then(() => ['group-1', 'group-2'].map(id => document.getElementById(id).open))"""
+    assert evaluate(follow) == [[True, False]]
