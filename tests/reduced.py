@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from kafka_assignors.criteria import Criteria, Scale
-from kafka_assignors.group import NO_GENERATION, Assignment, Group
+from kafka_assignors.criteria import Scale
+from kafka_assignors.group import NO_GENERATION, Group
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules.rule import Problem
 from tests.exact_oracle import assert_best
-
-
-@dataclass(frozen=True, slots=True)
-class Reduced:
-    """A group, one of its assignments, and the criteria and scale by which no other should be better."""
-
-    group: Group
-    assignment: Assignment
-    criteria: Criteria
-    scale: Scale
-
-    def assert_best(self) -> None:
-        """Check that the exact solver finds no better assignment."""
-        assert_best(self.group, self.assignment, self.criteria, self.scale)
 
 
 def claimed_group(problem: Problem) -> Group:
@@ -36,11 +22,11 @@ def claimed_group(problem: Problem) -> Group:
     return Group(problem.group.topics, members)
 
 
-def reduced_form(strategy: Composed, group: Group) -> Reduced:
-    """What is left of the group for the balance rule, and the assignment of the rule."""
+def assert_best_of_the_rest(strategy: Composed, group: Group) -> None:
+    """Check that the exact solver assigns what is left of the group for the balance rule no better."""
     problem, balance, criteria = strategy.problem(group), strategy._balance(), strategy._criteria()
     scale = _in_floats(balance.scale(problem))
-    return Reduced(claimed_group(problem), balance.balance(problem, criteria), criteria, scale)
+    assert_best(claimed_group(problem), balance.balance(problem, criteria), criteria, scale)
 
 
 def _in_floats(scale: Scale) -> Scale:

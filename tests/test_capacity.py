@@ -46,11 +46,7 @@ class TestAMember:
 
 
 class TestAGroup:
-    def test_is_assigned_in_proportion(self) -> None:
-        group = group_of(announcing("m1", 1), announcing("m2", 2), announcing("m3", 3))
-        assert loads(group, Capacity().assign(group)) == {"m1": 2, "m2": 4, "m3": 6}
-
-    def test_counts_a_member_that_announces_nothing_as_1_and_says_so(self) -> None:
+    def test_is_assigned_in_proportion_and_counts_a_member_that_announces_nothing_as_1(self) -> None:
         group = group_of(announcing("m1", None), announcing("m2", 3))
         assert loads(group, Capacity().assign(group)) == {"m1": 3, "m2": 9}
         assert Capacity().findings(group) == (

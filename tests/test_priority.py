@@ -39,13 +39,6 @@ class TestClasses:
             "b": {"alerts": [1], "orders": [1, 2]},
         }
 
-    def test_a_partition_that_is_named_is_in_that_class_and_not_in_that_of_its_topic(self) -> None:
-        rule = LevelByPriority([[("orders", [3])], ["orders"]])
-        assert rule.first == ((("orders", (3,)),), ("orders",))
-        group = Group.of(TOPICS, [owning("a"), owning("b")], 4)
-        strategy = Composed("mine", (rule, FewestMoves()))
-        assert sorted(strategy.assign(group).load(id) for id in "ab") == [3, 3]
-
     def test_without_classes_it_is_cooperative_sticky(self) -> None:
         for number in range(40):
             group = random_group(random.Random(f"without/{number}"))
