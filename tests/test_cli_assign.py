@@ -6,14 +6,14 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from kafka_assignors.claims import NAMED_PARTITIONS
-from kafka_assignors_cli import main
-from tests.test_cli import assert_one_error, without_progress
+from tests.test_cli import assert_one_error, run_here, without_progress
 
 MOVING: dict[str, Any] = {
     "topics": {"orders": {"partitions": 3}},
@@ -37,34 +37,27 @@ class Greedy(RoundRobin):
 """
 
 
-class Outcome:
+class Outcome(NamedTuple):
     """The result of one run of the command."""
 
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.err = code, without_progress(err)
-        self.lines = [json.loads(line) for line in out.splitlines()]
+    code: int
+    lines: list[dict[str, Any]]
+    err: str
 
 
-class Assign:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, text: str | bytes | dict[str, Any], *options: str) -> Outcome:
-        if isinstance(text, dict):
-            text = json.dumps(text)
-        if isinstance(text, str):
-            text = text.encode()
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-        return self.file("-", *options)
-
-    def file(self, file: str, *options: str) -> Outcome:
-        code = main(["assign", file, *options])
-        return Outcome(code, *self._capsys.readouterr())
+Assign = Callable[..., Outcome]
 
 
 @pytest.fixture
-def assign(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Assign:
-    return Assign(monkeypatch, capsys)
+def assign(monkeypatch: pytest.MonkeyPatch) -> Assign:
+    def run(given: str | bytes | dict[str, Any], *options: str) -> Outcome:
+        text = json.dumps(given) if isinstance(given, dict) else given
+        data = text.encode() if isinstance(text, str) else text
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        code, out, err = run_here("assign", "-", *options)
+        return Outcome(code, [*map(json.loads, out.splitlines())], without_progress(err))
+
+    return run
 
 
 @pytest.fixture
@@ -111,10 +104,11 @@ def test_of_claims_that_do_not_count_the_first_are_listed_and_all_are_counted(
     assert (dropped["member_id"], dropped["count"], len(dropped["partitions"])) == ("m1", count, listed)
 
 
-def test_an_object_over_many_lines_is_one_group(assign: Assign, tmp_path: Path) -> None:
+def test_an_object_over_many_lines_is_one_group(tmp_path: Path) -> None:
     file = tmp_path / "group.json"
     file.write_text("\ufeff\n" + json.dumps(MOVING, indent=2), encoding="utf-8")
-    assert len(assign.file(str(file)).lines) == 1
+    _, out, _ = run_here("assign", file)
+    assert out.count("\n") == 1
 
 
 def test_a_strategy_in_a_file_runs_and_leaves_no_compiled_copy(

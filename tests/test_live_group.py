@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.strategies import Sticky
 from kafka_assignors.wire import Subscription, encode_subscription
-from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, UnknownOwnersError, as_group
 
 ORDERS = {"orders": Topic("orders", 4, tuple(frozenset({rack}) for rack in "aabb"))}
@@ -56,12 +54,3 @@ def test_without_the_right_to_describe_a_topic_the_balance_is_not_known() -> Non
     assert live.loads == (1,)
     with pytest.raises(UnknownOwnersError, match="it needs Describe on Topic 'orders'"):
         as_group(live)
-
-
-def test_a_strategy_that_raises_has_a_problem_and_no_quality() -> None:
-    class Broken(Sticky):
-        def assign(self, group: object) -> object:  # type: ignore[override]
-            raise KeyError("orders")
-
-    (result,) = compare_strategies(as_group(group(member("a", 0))), [("broken", Broken())]).results
-    assert (result.quality, result.problem) == (None, "KeyError: 'orders'")

@@ -14,7 +14,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.loads import crowding_bound, weights_of
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import RebalanceProtocol, Sticky, Strategy, load_strategy
+from kafka_assignors.strategies import RebalanceProtocol, Sticky, Strategy
 from kafka_assignors_cli.load_report import measure_loads
 from kafka_assignors_replay.history.group_replay import settle
 from kafka_assignors_strategies import Weighted
@@ -289,11 +289,7 @@ class TestWeightlessAndUnknown:
         assert (report.makespan, report.lower_bound, report.ratio) == (0, 0, 1.0)
 
 
-class TestArguments:
-    def test_is_found_by_its_name(self) -> None:
-        assert load_strategy("weighted") == Weighted()
-
-    @pytest.mark.parametrize("threshold", [-0.1, 1, 1.5, float("nan"), float("inf")])
-    def test_a_threshold_that_makes_no_sense(self, threshold: float) -> None:
-        with pytest.raises(ValueError, match=r"threshold must be from 0 to 0\.99"):
-            Weighted(threshold)
+@pytest.mark.parametrize("threshold", [-0.1, 1, 1.5, float("nan"), float("inf")])
+def test_a_threshold_that_makes_no_sense_is_refused(threshold: float) -> None:
+    with pytest.raises(ValueError, match=r"threshold must be from 0 to 0\.99"):
+        Weighted(threshold)
