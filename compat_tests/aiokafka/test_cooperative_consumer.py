@@ -189,21 +189,14 @@ def test_an_argument_of_a_later_aiokafka_is_passed_on(monkeypatch: pytest.Monkey
     assert given["of_a_later_release"] == 1
 
 
-class NewerSubscriptionState(SubscriptionState):  # type: ignore[misc]  # aiokafka has no types
-    pass
-
-
-class NewerGroupCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has no types
-    pass
-
-
 def test_a_release_with_another_subscription_state_is_refused_at_construction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def construct() -> None:
         CooperativeAIOKafkaConsumer("orders", group_id="g")
 
-    monkeypatch.setattr(aiokafka.consumer.consumer, "SubscriptionState", NewerSubscriptionState)
+    newer = type("NewerSubscriptionState", (SubscriptionState,), {})
+    monkeypatch.setattr(aiokafka.consumer.consumer, "SubscriptionState", newer)
     wrong = r"uses NewerSubscriptionState where SubscriptionState is expected: install a release"
     with pytest.raises(RuntimeError, match=wrong):
         asyncio.run(construct())
@@ -222,7 +215,8 @@ async def test_a_release_with_another_coordinator_is_refused_by_start_and_does_n
     group: GroupOfMembers, monkeypatch: pytest.MonkeyPatch, changed: str, wrong: str
 ) -> None:
     if changed == "class":
-        monkeypatch.setattr(aiokafka.consumer.consumer, "GroupCoordinator", NewerGroupCoordinator)
+        newer = type("NewerGroupCoordinator", (GroupCoordinator,), {})
+        monkeypatch.setattr(aiokafka.consumer.consumer, "GroupCoordinator", newer)
     else:
         monkeypatch.delattr(GroupCoordinator, "_do_fetch_commit_offsets")
     consumer = CooperativeAIOKafkaConsumer(

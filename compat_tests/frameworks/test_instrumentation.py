@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -122,7 +121,7 @@ print(json.dumps([[span.name, *map(span.get_tag, tags)] for span in spans]))
 def test_datadog_sees_what_the_cooperative_consumer_of_aiokafka_delivers(kafka: Kafka, topic: str) -> None:
     # `ddtrace` cannot undo all its patches, so it runs in a separate process.
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(DATADOG), kafka.bootstrap, topic],
+        [sys.executable, "-c", DATADOG, kafka.bootstrap, topic],
         capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
