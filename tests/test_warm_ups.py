@@ -134,7 +134,7 @@ async def test_the_member_joins_again_when_everything_is_ready() -> None:
 async def test_what_is_ready_is_reported_soon_although_something_is_still_warming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(warm_ups, "COALESCE_S", 0.01)
+    monkeypatch.setattr(warm_ups, "COALESCE_S", 0.2)
     client, warm = await warming(0, 1)
     client.calls[unit(0)].over.set_result(None)
     await settled()
