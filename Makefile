@@ -72,9 +72,11 @@ see-picture: see
 see: needs-java needs-maven .venv-see/ok
 	@.venv-see/bin/python -m benchmarks.see $(SEE_ARGS)
 
-# What tox says of each environment comes last.
+# Which releases were tested, and with how many tests, comes last; the exit code is that of tox.
 define run_tox
-	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner $(1) $(TOX_ARGS)
+	rm -rf .tox/matrix; \
+	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner \
+		$(1) $(TOX_ARGS); code=$$?; cat .tox/matrix/* 2>/dev/null; exit $$code
 endef
 
 # The newest clients run on one Python: 3.14 where it is, else 3.13. `make test-all` runs them on both.

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import platform
 import signal
 import sys
+from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +25,9 @@ _GRACE_S = 180.0
 pytest.register_assert_rewrite("compat_tests.scenarios", "compat_tests.soak", "compat_tests.support")
 
 STDERR = pytest.StashKey[int]()
+
+_COUNTED = ("passed", "failed", "error", "skipped", "xfailed", "xpassed", "deselected")
+_RELEASES = ("aiokafka", "kafka-python", "confluent-kafka", "pyspark", "pyarrow")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,6 +52,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> object:
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
     # pytest has just cancelled the timer, for debuggers; the failed test still needs its teardown.
     _strike_in(_GRACE_S, node.config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """In tox, leave a line for the end of `make test`: which releases were tested, with how many tests."""
+    folder, environment = os.environ.get("MATRIX_RESULTS"), os.environ.get("TOX_ENV_NAME")
+    if folder and environment:
+        counts = ((kind, len(found)) for kind, found in terminalreporter.stats.items() if kind in _COUNTED)
+        installed = {each.name: each.version for each in metadata.distributions()}
+        releases = ", ".join(f"{name} {installed[name]}" for name in _RELEASES if name in installed)
+        result = ", ".join(f"{count} {kind}" for kind, count in sorted(counts, reverse=True))
+        file = Path(folder, environment)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        python = f"Python {platform.python_version()}"
+        file.write_text(f"{environment:24}  {python:15}  {releases or '-':78}  {result}\n", encoding="utf-8")
 
 
 def _strike_in(seconds: float, config: pytest.Config) -> None:
