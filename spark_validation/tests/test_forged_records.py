@@ -25,7 +25,7 @@ from kafka_assignors_replay.report.as_html import html_report
 from kafka_assignors_replay.result import RECORDED
 from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, new_member, write_history
 from spark_validation.tests.replaying import Replayed, replay
-from tests.hostile_names import NAMES
+from tests.hostile_names import NAMES, assert_harmless
 
 LEAST, MOST = -(2**31), 2**31 - 1
 LONG = "n" * (2**15 - 1)
@@ -212,6 +212,6 @@ def test_the_terminal_and_the_report_take_all_of_it(
 ) -> None:
     print_replay(replayed.result)
     printed = capsys.readouterr().out
-    assert not any(ord(sign) < 32 and sign not in "\n\x1b" for sign in printed)
+    assert_harmless(printed)
     assert LONG[:5_000] not in printed
     assert "fine" in html_report(replayed.result)
