@@ -27,7 +27,6 @@ from kafka_assignors_replay import archive_command
 from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.folder import Archive, ArchiveError, Folder, Place
 from kafka_assignors_replay.archive.run import ArchiveOptions, run_archive
-from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
 from kafka_assignors_replay.history.records import to_micros
 from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows, read_records, record_files
 from kafka_assignors_replay.result import MANIFEST
@@ -386,25 +385,9 @@ def test_a_store_that_does_not_answer_is_named_without_the_password(monkeypatch:
 # The catalogue
 
 
-def changed(found: LiveTopic, known: CatalogueEntry | None) -> CatalogueEntry | None:
-    return changed_entry(known, found.topic, MIDNIGHT, racks_known=found.complete)
-
-
 def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool = True) -> LiveTopic:
     replica_racks = tuple(map(frozenset, racks)) if any(racks) else None
     return LiveTopic(Topic(name, len(racks), replica_racks, topic_id), complete)
-
-
-def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
-    known = CatalogueEntry(None, Topic("t", 2, (frozenset("a"), frozenset("b")), "id"))
-    other_racks = live("t", [{"a"}, {"c"}])
-    assert changed(other_racks, known) == CatalogueEntry(MIDNIGHT, other_racks.topic)
-    assert changed(other_racks, None) == CatalogueEntry(None, other_racks.topic)
-    assert changed(live("t", [{"a"}, {"b"}]), known) is None
-    assert changed(live("t", [{"a"}, {"b"}, {"a"}]), known)
-    assert changed(live("t", [{"a"}, {"b"}], topic_id="other"), known)
-    assert changed(live("t", [{"a"}, set()], complete=False), known) is None
-    assert changed(live("t", [{"a"}, set()], complete=True), known)
 
 
 def test_racks_that_are_known_in_part_are_unknown_until_all_are(tmp_path: Path) -> None:
@@ -450,12 +433,17 @@ def test_the_catalogue_has_a_row_for_every_change_and_no_other(tmp_path: Path) -
     with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
         assert archive.note([live("t", [{"a"}]), live("u", [set()])], MIDNIGHT) == 2
         assert archive.note([live("t", [{"a"}]), live("u", [set()])], MIDNIGHT) == 0
+    more, other_racks = live("t", [{"a"}, {"b"}]), live("t", [{"a"}, {"c"}])
+    anew = live("t", [{"a"}, {"c"}], topic_id="other")
     with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
-        assert archive.note([live("t", [{"a"}, {"b"}])], later) == 1
-        assert archive.note([live("t", [{"a"}, {"b"}]), live("u", [set()])], later) == 0
+        for hour, found in enumerate((more, other_racks, anew)):
+            assert archive.note([found], later + timedelta(hours=hour)) == 1
+            assert archive.note([found, live("u", [set()])], later + timedelta(hours=hour)) == 0
+            assert archive.note([replace(found, complete=False)], later + timedelta(hours=hour)) == 0
     catalogue = catalogue_of(catalogue_rows(str(tmp_path)))
     assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),), "id")
-    assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")), "id")
+    assert catalogue.entries("t")[1:] == (more.topic, other_racks.topic, anew.topic)
+    assert catalogue.at("t", later) == more.topic
     assert catalogue.entries("u") == (Topic("u", 1, None, "id"),)
 
 
