@@ -81,24 +81,16 @@ def is_json(text: str) -> bool:
         return False
 
 
-def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each command that is not a group, with its full name."""
+def commands(group: Any, prefix: str = "") -> Iterator[str]:
+    """The full name of each command."""
     for name, command in group.commands.items():
-        yield f"{prefix}{name}", command
+        yield f"{prefix}{name}"
         if hasattr(command, "commands"):
             yield from commands(command, f"{prefix}{name} ")
 
 
-def test_every_command_declares_the_same_option() -> None:
-    declared = dict(commands(typer.main.get_command(command_line())))
-    assert declared.keys() == {*ARGUMENTS, FOLLOWS}
-    options = [
-        option for command in declared.values() for option in command.params if "--json" in option.opts
-    ]
-    assert len(options) == len(declared)
-    assert {(option.metavar, option.help, option.is_flag) for option in options} == {
-        ("FILE", "Write the result as JSON to FILE; - is stdout, which then shows no text.", False)
-    }
+def test_every_command_is_run_here() -> None:
+    assert {*commands(typer.main.get_command(command_line()))} == {*ARGUMENTS, FOLLOWS}
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)

@@ -21,7 +21,7 @@ from kafka_assignors_replay.local_engine import LocalEngine
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import RAW
-from spark_validation.tests.groups import Log, member, write_history
+from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.replaying import replay
 
 pytestmark = pytest.mark.exhaustive
@@ -76,19 +76,10 @@ def test_an_error_names_the_place_for_temporary_files(
 
 def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`/dev/full` takes no byte."""
-    path, os_file = write_history(tmp_path, story()), pa.OSFile
+    path, os_file = write_history(tmp_path, Log().three_generations("g")), pa.OSFile
     monkeypatch.setattr(pa, "OSFile", lambda path, mode: os_file("/dev/full", mode))
     with pytest.raises(ReplayError, match="records cannot be written there: No space left on device"):
         replay(path, strategies=("range",))
-
-
-def story() -> Log:
-    log = Log()
-    for number in range(1, 40):
-        log.generation(
-            "g", number, member(f"a{number}", gets={"orders": [0]}), member("b", gets={"orders": [1]})
-        )
-    return log
 
 
 PROGRAM = """
@@ -104,7 +95,7 @@ run_replay(ReplayOptions(sys.argv[1], strategies=("range",)), lambda _: None, en
 def test_no_process_of_a_replay_runs_its_program_again(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    command = [sys.executable, program, write_history(tmp_path, story())]
+    command = [sys.executable, program, write_history(tmp_path, Log().three_generations("g"))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
 

@@ -118,8 +118,6 @@ def test_missing_files_are_refused(tmp_path: Path, policy: Path) -> None:
         ("resume_s", "resume_s has to be a number"),
         ("resum_s=1", "expected NAME=VALUE, with one of heartbeat_interval_s, "),
         ("resume_s=fast", "resume_s has to be a number"),
-        ("resume_s=-1", "resume_s must be from 0 to 1e+09, not -1.0"),
-        ("resume_s=NaN", "resume_s must be from 0 to 1e+09, not nan"),
         # A sum of pauses would be infinite, which is not in JSON.
         ("resume_s=1e308", "resume_s must be from 0 to 1e+09, not 1e+308"),
     ],
@@ -148,20 +146,6 @@ def test_workers_run_a_strategy_in_a_file_and_import_no_other_file_beside_it(
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     assert run(history, "--policy", policy, "--engine", engine) == 0
     assert list(tmp_path.glob("*.ran")) == []
-
-
-def test_a_history_is_replayed_under_what_the_policy_names(
-    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    history = write_history(tmp_path / "history", Log().three_generations("payments"), {"orders": 4})
-    policy.write_text(
-        RULE + RULE.replace("no more", "twice").replace("max", "min").replace("1.0", "2"), "utf-8"
-    )
-    verdict = tmp_path / "verdict.json"
-    assert run(history, "--policy", policy, "--engine", "local", "--json", verdict) == 1
-    rules = json.loads(verdict.read_text(encoding="utf-8"))["rules"]
-    assert [rule["groups"][0]["value"] for rule in rules] == [2, 2]
-    assert "1 of 2 rules hold, 1 violated." in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_group_without_rebalances_is_not_judged(tmp_path: Path, policy: Path) -> None:
