@@ -108,8 +108,6 @@ PLAIN = history_files.rows_of(table(), RAW)
 SAME: dict[str, pa.Table] = {
     "64-bit partitions": retyped("partition", pa.int64()),
     "32-bit offsets": retyped("offset", pa.int32()),
-    "milliseconds": retyped("timestamp", pa.timestamp("ms", "UTC")),
-    "another zone": retyped("timestamp", pa.timestamp("us", "Asia/Kathmandu")),
     "large binaries": retyped("key", pa.large_binary()),
     "other columns": table().append_column("headers", pa.array([[{"a": 1}]] * 3)),
     "an empty cluster": table().append_column("cluster_id", pa.nulls(3, pa.string())),

@@ -25,11 +25,6 @@ from spark_validation.tests.groups import Log, write_history
 from tests.test_cli import without_progress
 
 
-def into_a_file(spark: SparkSession, folder: Path) -> None:
-    (folder / "file").touch()
-    spark.range(1).write.parquet(str(folder / "file" / "table"))
-
-
 def onto_a_full_disk(spark: SparkSession, folder: Path) -> None:
     jvm: Any = spark._jvm
     jvm.java.io.FileOutputStream("/dev/full").write(1)
@@ -45,7 +40,6 @@ def through_python(spark: SparkSession, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("fails", "said"),
     [
-        (into_a_file, "Parent path is not a directory: file:"),
         (
             lambda spark, _: spark.range(1).write.parquet("/proc/table"),
             "Mkdirs failed to create file:/proc/table",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import re
 import socket
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -81,14 +80,6 @@ def test_every_metric_of_the_table_is_there_with_its_type_help_and_labels(
         labels = {"group", *metric.labels} if metric in metric_table.GROUP_METRICS else set(metric.labels)
         assert family.samples
         assert all(set(sample.labels) == labels for sample in family.samples)
-
-
-def test_names_follow_the_conventions() -> None:
-    for metric in METRICS:
-        assert re.fullmatch(r"kafka_assignors_(group|watch)_[a-z]+(_[a-z]+)*", metric.name)
-        assert metric.name.endswith("_total") == (metric.kind == "counter")
-        assert metric.help.endswith(".")
-        assert "\n" not in metric.help
 
 
 def test_counters_of_a_group_begin_at_0_with_all_their_labels() -> None:
