@@ -35,9 +35,7 @@ FLAGS = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
-    "--no-first-run",
     "--hide-scrollbars",
-    "--window-size=1500,1000",
     "--allow-file-access-from-files",  # for `AROUND`, which reads the frame
     "--enable-logging=stderr",
     "--virtual-time-budget=10000",
