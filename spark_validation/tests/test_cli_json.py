@@ -238,3 +238,4 @@ def test_a_replay_is_of_the_mode_and_the_group_that_are_asked_for(
     assert "one-step" in out
     assert "steady-state" not in out
     assert main([*asked, "-g", "missing"]) == 2
+    assert "there are no records of group 'missing'" in capsys.readouterr().err

@@ -42,13 +42,6 @@ def test_a_sample_is_the_same_each_time_and_has_no_large_group(folded: Folded) -
     assert "g" not in draw(found.values(), 9)
 
 
-def test_a_sample_of_groups_of_either_protocol_is_folded_here_too(folded: Folded) -> None:
-    engine, work, found = folded
-    groups = draw(found.values(), 3)
-    check_sample(engine, work, found.values(), groups)
-    check_sample(engine, work, found.values(), ())
-
-
 @pytest.mark.parametrize(
     ("plant", "said"),
     [
