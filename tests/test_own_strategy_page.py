@@ -38,6 +38,10 @@ def test_fewest_members_fills_one_after_the_other(acme: Any) -> None:
     strategy = load_strategy("acme_page:FewestMembers")
     shares = lead(strategy, group, RebalanceProtocol.EAGER).assignment
     assert [shares.load(name) for name in ("a", "b", "c")] == [100, 20, 0]
+    owner = Member("c", frozenset({"orders"}), owned={"orders": list(range(100))}, generation=7)
+    group = Group.of(group.topics.values(), [*members[:2], owner])
+    shares = lead(strategy, group, RebalanceProtocol.EAGER).assignment
+    assert [shares.load(name) for name in ("a", "b", "c")] == [20, 0, 100]
 
 
 def test_never_take_moves_only_what_is_free(acme: Any) -> None:

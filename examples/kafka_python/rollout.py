@@ -40,9 +40,12 @@ class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    share = os.environ.get("SHARE")
-    rollout = Rollout(os.environ["RELEASE"], share=float(share) if share else None)
+    arguments = parser(__doc__)
+    options = arguments.parse_args()
+    release, share = os.environ.get("RELEASE"), os.environ.get("SHARE")
+    if not release:
+        arguments.error("set RELEASE in the environment, and for a canary SHARE: RELEASE=1.8 SHARE=0.1")
+    rollout = Rollout(release, share=float(share) if share else None)
     consumer = CooperativeKafkaConsumer(
         bootstrap_servers=options.bootstrap_server,
         group_id=options.group,

@@ -40,7 +40,7 @@ class Table:
 
     def catch_up(self, bootstrap_servers: str, cancelled: threading.Event | None = None) -> None:
         """Read what is there beyond the offset, with a consumer of its own."""
-        consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers)
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False)
         try:
             consumer.assign([self._source])
             end = consumer.end_offsets([self._source])[self._source]

@@ -214,10 +214,9 @@ def _members(live: LiveGroup) -> FittedTable:
 
 
 def _strategies(comparison: StrategyComparison) -> list[RenderableType]:
-    table = FittedTable(
-        _STRATEGY_COLUMNS,
-        f"What each strategy would move now (the best balance needs {comparison.least_moved:,} moves)",
-    )
+    least = counted(comparison.least_moved, "move")
+    title = f"What each strategy would move now (the best balance needs {least})"
+    table = FittedTable(_STRATEGY_COLUMNS, title)
     for result in (StrategyResult("as it is", comparison.now), *comparison.results):
         quality = result.quality
         if quality is None:

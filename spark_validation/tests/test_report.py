@@ -369,6 +369,8 @@ def test_a_check_that_passes_is_a_figure_and_one_that_fails_is_open_and_comes_fi
     passing = html_report(result)
     assert "20 of 20 assignments match" in section(passing, "verdict")
     assert "<table" not in without_closed_expanders(section(passing, "accuracy"))
+    unchecked = html_report(replace(result, truth=replace(result.truth, clients=())))
+    assert "nothing to check" in section(unchecked, "verdict")
     [java, aiokafka] = result.truth.clients
     truth = replace(result.truth, clients=(replace(java, matched=19, unexplained=1), aiokafka))
     failing = html_report(replace(result, truth=truth))

@@ -184,6 +184,8 @@ class WarmUps:
             self._drains.remove(member_changed)
         if refusal is not None:
             self._log.warning("group %r: not all partitions are drained: %s", self._group_id, refusal)
+        else:
+            self._log.info("group %r: all partitions are drained", self._group_id)
         return refusal is None
 
     async def _drain(self, timeout_s: float | None, member_changed: Wakeup) -> str | None:
