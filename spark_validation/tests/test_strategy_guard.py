@@ -237,9 +237,12 @@ def test_ctrl_c_ends_a_replay_with_one_line(history: str, engine: str) -> None:
         said = process.communicate(timeout=HANG_S)[1]
     assert process.returncode == 130
     # Neither Spark nor the end of the interpreter adds a line.
-    engine_line, interrupted = without_progress(before + said).splitlines()
-    assert ": engine: " in engine_line
-    assert interrupted.startswith("kafka-assignors: interrupted")
+    lines = without_progress(before + said).splitlines()
+    assert [len(lines), ": engine: " in lines[0], "kafka-assignors: interrupted" in lines[-1]] == [
+        2,
+        True,
+        True,
+    ], lines
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
