@@ -7,7 +7,7 @@ import logging
 import os
 import time
 
-__all__ = ["parser", "start_logging"]
+__all__ = ["parser", "release_and_share", "start_logging"]
 
 CLIENTS = ("aiokafka", "kafka")
 """The names of the clients' loggers."""
@@ -26,6 +26,14 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     arguments.add_argument("--topic", default="orders")
     arguments.add_argument("--group", default="billing")
     return arguments
+
+
+def release_and_share(arguments: argparse.ArgumentParser) -> tuple[str, float | None]:
+    """What a pod of a deployment announces, from the environment: RELEASE, and the SHARE of a canary."""
+    release, share = os.environ.get("RELEASE"), os.environ.get("SHARE")
+    if not release:
+        arguments.error("set RELEASE in the environment, and for a canary SHARE: RELEASE=1.8 SHARE=0.1")
+    return release, float(share) if share else None
 
 
 class SometimesRepeated(logging.Filter):

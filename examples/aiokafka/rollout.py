@@ -10,11 +10,10 @@ kubernetes/deployment.yaml runs it.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 
 from examples.aiokafka.plain import Worker, log, run
-from examples.command_line import parser, start_logging
+from examples.command_line import parser, release_and_share, start_logging
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_strategies import Rollout
 
@@ -25,10 +24,7 @@ DRAIN_S = 20.0
 async def main() -> None:
     arguments = parser(__doc__)
     options = arguments.parse_args()
-    release, share = os.environ.get("RELEASE"), os.environ.get("SHARE")
-    if not release:
-        arguments.error("set RELEASE in the environment, and for a canary SHARE: RELEASE=1.8 SHARE=0.1")
-    rollout = Rollout(release, share=float(share) if share else None)
+    rollout = Rollout(*release_and_share(arguments))
     consumer = CooperativeAIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_server,
         group_id=options.group,

@@ -9,14 +9,13 @@ At SIGTERM it drains: it goes on until the others have taken its partitions over
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Iterable
 
 from kafka import ConsumerRebalanceListener, TopicPartition
 
-from examples.command_line import parser, start_logging
+from examples.command_line import parser, release_and_share, start_logging
 from examples.kafka_python.plain import CLOSE_MS, log, work
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 from kafka_assignors_strategies import Rollout
@@ -42,10 +41,7 @@ class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
 def main() -> None:
     arguments = parser(__doc__)
     options = arguments.parse_args()
-    release, share = os.environ.get("RELEASE"), os.environ.get("SHARE")
-    if not release:
-        arguments.error("set RELEASE in the environment, and for a canary SHARE: RELEASE=1.8 SHARE=0.1")
-    rollout = Rollout(release, share=float(share) if share else None)
+    rollout = Rollout(*release_and_share(arguments))
     consumer = CooperativeKafkaConsumer(
         bootstrap_servers=options.bootstrap_server,
         group_id=options.group,

@@ -56,7 +56,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         """The bytes of every member's assignment, by member id."""
         from kafka_assignors_aiokafka import _stock
 
-        return _stock.assign(self, cluster, members)
+        return _stock.assign(self, cluster)
 
 
 assignor = StrategyAssignor

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 
 from kafka_assignors.assignor import CLASS_GIVEN, Assignor, require_eager, require_unique_names
 from kafka_assignors.group import NO_GENERATION, Topic
@@ -135,12 +134,10 @@ def metadata(one: Assignor, topics: Iterable[str]) -> bytes:
     return one.subscription_of(coordinator or one, topics, instance_id)
 
 
-def assign(
-    one: Assignor, cluster: ClusterMetadata, members: Mapping[str, ConsumerProtocolMemberMetadata]
-) -> Mapping[str, bytes]:
+def assign(one: Assignor, cluster: ClusterMetadata) -> Mapping[str, bytes]:
     """The bytes of every member's assignment, from the bytes that the members joined with.
 
-    What aiokafka has decoded (`members`) lacks what members hold, racks and instance ids.
+    What aiokafka has decoded of these lacks what members hold, racks and instance ids.
     """
     joined, generation = members_to_assign()
     decoded = one.read_members(joined)
